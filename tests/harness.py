@@ -402,7 +402,7 @@ class RanksTest(ProcessTest):
     def joined(self, url, *ranks, run="job.0", world=1):
         """Waits until these ranks have joined the world that is forming."""
         for rank in ranks:
-            self.wait_for_key(url, f"muster/{run}/{world}/who/{rank}")
+            self.wait_for_key(url, f"muster/{run}/{world}/rank/{rank}")
 
     def in_barrier(self, url, *ranks, run="job.0", world=1):
         """Waits until these ranks, each on its own host, have arrived at their first barrier of the world."""

@@ -8,7 +8,7 @@ mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *given) {
     mst_call call;
     mst_status st = msi_options_begin("mst_alloc", &call, sizeof call, given);
     if (st != MST_OK) return st;
-    mst_group *group = msi_api_group("mst_alloc", &call.site, call.group);
+    mst_group *group = msi_call_group("mst_alloc", &call.site, call.group);
     if (!group) return MST_ERR_STATE;
     if (!memory) return msi_fail(MST_ERR_INVALID, NULL, "memory is NULL");
     return msi_arena_alloc(bytes, memory);

@@ -4,13 +4,13 @@
 #include "base/options.h"
 
 const char *mst_get_backend(const mst_group *group) {
-    const mst_group *found = msi_api_group("mst_get_backend", NULL, group);
+    const mst_group *found = msi_call_group("mst_get_backend", NULL, group);
     return found ? found->backends.text : NULL;
 }
 
 /* Does the default world's backend have the kind itself? Without a world: native. */
 static bool has(mst_kind kind) {
-    const mst_group *world = mst_is_initialized() ? msi_api_group("mst_has", NULL, NULL) : NULL;
+    const mst_group *world = mst_is_initialized() ? msi_call_group("mst_has", NULL, NULL) : NULL;
     const mst_backend *table = NULL;
     for (int m = 0; world && m < MST_MEMORY_COUNT && !table; m++) table = world->backends.of[m];
     if (!table) table = &msi_native_backend;
@@ -55,7 +55,7 @@ mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst
     mst_status st = msi_options_begin("mst_set_backend", &options, sizeof options, given);
     if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st != MST_OK) return st;
-    mst_group *found = msi_api_group("mst_set_backend", &options.site, group);
+    mst_group *found = msi_call_group("mst_set_backend", &options.site, group);
     if (!found) return MST_ERR_STATE;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "set it after the callback has returned",

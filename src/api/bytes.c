@@ -1,6 +1,6 @@
 /* bytes.c - collectives on byte strings: one operation for the lengths, one for the bytes. */
-#include "api/call.h"
 #include "base/error.h"
+#include "group/call.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* collectives.c - the public collectives: check the arguments and describe the operation. */
-#include "api/call.h"
 #include "base/error.h"
+#include "group/call.h"
 
 static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
     struct msi_op_trace trace = {0};

@@ -1,4 +1,4 @@
-/* discover.c - the public calls that tell what the launcher says. */
+/* discover.c - the public calls on the launcher's environment. */
 #include "bootstrap/discover.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -9,14 +9,14 @@ static const char *text_or_none(const char *text) {
     return text ? text : "";
 }
 
-/* Where rank 0's address comes from. */
-static const char *say_meeting(const struct msi_launch *launch) {
-    switch (launch->meet) {
-    case MSI_MEET_PMI:
+/* The source of rank 0's address. */
+static const char *address_source(const struct msi_launch *launch) {
+    switch (launch->source) {
+    case MSI_ADDRESS_FROM_PMI:
         return "agreed by all ranks through PMI";
-    case MSI_MEET_PMIX:
+    case MSI_ADDRESS_FROM_PMIX:
         return "agreed by all ranks through PMIx";
-    case MSI_MEET_TOLD:
+    case MSI_ADDRESS_FROM_ENV:
         break;
     }
     return text_or_none(launch->host_from);
@@ -35,13 +35,13 @@ static void show(const struct msi_launch *launch, mst_discovery *found) {
         .world_size_from = text_or_none(launch->size.from),
         .local_rank_from = text_or_none(launch->local_rank.from),
         .local_size_from = text_or_none(launch->local_size.from),
-        .master_addr_from = say_meeting(launch),
+        .master_addr_from = address_source(launch),
         .master_port_from = text_or_none(launch->port.from),
     };
-    if (launch->meet == MSI_MEET_TOLD) strcpy(found->master_addr, launch->host);
+    if (launch->source == MSI_ADDRESS_FROM_ENV) strcpy(found->master_addr, launch->host);
 }
 
-/* What the environment says, checked. */
+/* Reads and checks the environment. */
 static mst_status find(bool discovery, const struct msi_settings *settings, struct msi_launch *launch) {
     mst_status st = msi_discover_launch(discovery, settings, launch);
     if (st == MST_OK) st = msi_launch_check(discovery, launch);
@@ -75,15 +75,15 @@ mst_status mst_mpi_discovery(int port, bool verbose) {
         return msi_fail(MST_ERR_INVALID, "0 lets muster choose", "port %d is not from 0 to 65535", port);
     mst_status st = msi_settings_load(&settings, NULL);
     if (st == MST_OK) st = find(true, &settings, &launch);
-    if (st == MST_OK && port) launch.port = (struct msi_found){port, "the caller"};
+    if (st == MST_OK && port) launch.port = (struct msi_launch_value){port, "the caller"};
     struct msi_wait wait = {msi_deadline(settings.init_timeout_ms), NULL};
-    if (st == MST_OK) st = msi_discover_meet(&settings, &wait, &launch);
+    if (st == MST_OK) st = msi_discover_address(&settings, &wait, &launch);
     if (st != MST_OK) return st;
     if (launch.size.value == 1 && !launch.host[0]) {
         strcpy(launch.host, "127.0.0.1");
         launch.host_from = "one process alone";
     }
-    if (launch.port.value < 0) launch.port = (struct msi_found){MSI_DEFAULT_PORT, "the default"};
+    if (launch.port.value < 0) launch.port = (struct msi_launch_value){MSI_DEFAULT_PORT, "the default"};
     st = msi_discover_missing(&launch, launch.rank.value, launch.size.value);
     if (st != MST_OK) return st;
     if (verbose) msi_discover_say(true, &launch);

@@ -1,7 +1,7 @@
 /* lists.c - the public collectives on lists of buffers, on blocks of different lengths, and on several
  * tensors. */
-#include "api/call.h"
 #include "base/error.h"
+#include "group/call.h"
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
@@ -245,7 +245,7 @@ static mst_status coalesced(const char *name, enum msi_kind kind, const struct t
                               .kind = kind,
                               .dtype = dtype,
                               .options = &options,
-                              .group = msi_api_group(name, &call.site, call.group)};
+                              .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
     mst_status st = t->n ? check_coalesced(t) : MST_OK;
     if (st != MST_OK) return st;

@@ -1,4 +1,4 @@
-/* mesh.c - the public calls on meshes: check the arguments, lock, hand on. See mesh/root_mesh.h. */
+/* mesh.c - the public calls on meshes: check the arguments and take the lock. See mesh/root_mesh.h. */
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -13,11 +13,11 @@ static mst_mesh *find(const char *name, const mst_mesh *handle) {
         msi_fail(MST_ERR_INVALID, "make one with mst_init_device_mesh", "mesh is NULL");
     else if (!mesh)
         msi_fail(MST_ERR_STATE, "use a mesh after it was made and before it is freed",
-                 "the mesh was freed, or is none");
+                 "the mesh was freed, or the handle is invalid");
     return mesh;
 }
 
-/* The same with its root locked, and the end of that. */
+/* The same with its root locked; and unlock. */
 static mst_mesh *enter(const char *name, const mst_mesh *handle) {
     mst_mesh *mesh = find(name, handle);
     if (mesh) pthread_mutex_lock(&mesh->root->lock);
@@ -33,7 +33,7 @@ static mst_status begin(const char *name, const mst_mesh_options *given, mst_mes
     mst_status st = msi_options_begin(name, options, sizeof *options, given);
     if (st == MST_OK) st = msi_check_timeout(options->timeout_ms);
     if (st != MST_OK) return st;
-    *world = msi_api_group(name, &options->site, options->world);
+    *world = msi_call_group(name, &options->site, options->world);
     if (!*world) return MST_ERR_STATE;
     return mesh ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "mesh is NULL");
 }
@@ -95,9 +95,8 @@ mst_status mst_mesh_get_all_groups(mst_mesh *handle, mst_group **groups, int cap
     int n = mesh->axes.n;
     mst_status st = msi_mesh_check_member(mesh->root);
     if (st == MST_OK && (!groups || capacity < n))
-        st =
-            msi_fail(MST_ERR_INVALID, "give an array of mst_mesh_ndim(mesh) groups",
-                     "there is room for %d groups, but the mesh has %d dimensions", groups ? capacity : 0, n);
+        st = msi_fail(MST_ERR_INVALID, "give an array of mst_mesh_ndim(mesh) groups",
+                      "the array has %d groups, but the mesh has %d dimensions", groups ? capacity : 0, n);
     if (st == MST_OK) st = msi_mesh_find_groups(mesh, groups);
     leave(mesh);
     return st;

@@ -1,6 +1,6 @@
 /* p2p.c - the public point-to-point calls. */
-#include "api/call.h"
 #include "base/error.h"
+#include "group/call.h"
 
 #include <stdlib.h>
 
@@ -73,18 +73,7 @@ static mst_status run_message(struct msi_call *call, int peer, const void *buf, 
     op.sender = send ? NULL : call->options.sender;
     call->op = &op;
     if (!call->options.work && !call->options.stream && message_now(call, &op)) return MST_OK;
-    mst_status st = msi_call_alloc(call, buf);
-    if (st != MST_OK) return st;
-    struct msi_op *own = &call->work->op;
-    mst_memory memory = own->desc.memory;
-    own->desc = op.desc;
-    own->desc.root = own->desc.sender = -1;
-    own->desc.memory = memory;
-    own->desc.stream = call->options.stream;
-    own->bytes = op.bytes;
-    own->sender = op.sender;
-    own->variable = call->variable;
-    return msi_call_submit(call);
+    return msi_call_submit_message(call, &op);
 }
 
 static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,

@@ -1,4 +1,4 @@
-/* pipeline.c - the public calls on pipelines: check the arguments, hand on. */
+/* pipeline.c - the public calls on pipelines: check the arguments. */
 #include "pipeline/pipeline.h"
 #include "api/api.h"
 #include "base/error.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FlexLLMGen's process-wide state. One thread begins and ends it, as it does the default world. */
+/* The process-wide state of FlexLLMGen's interface. One thread opens and ends it, like the default world. */
 static struct {
-    mst_group *world; /* whose pairs these are; NULL: none yet */
+    mst_group *world; /* of the pairs; NULL: none yet */
     struct msi_pairs pairs;
     const char *device;
 } ring;
@@ -29,27 +29,27 @@ static mst_status check_device(const char *device, const char **known) {
             *known = devices[i];
             return MST_OK;
         }
-    return msi_fail(MST_ERR_INVALID, "give \"cpu\" or \"gpu\"", "comm_device is '%s', which is none",
+    return msi_fail(MST_ERR_INVALID, "give \"cpu\" or \"gpu\"", "comm_device is '%s'",
                     device ? device : "NULL");
 }
 
-/* The default world, if it is the one that is meant. */
+/* Fails if the default world differs from the arguments. */
 static mst_status check_world(const mst_group *world, int world_size, int rank, const char *device) {
     static const char remedy[] = "end it first, with mst_destroy_process_group(NULL)";
     if (world->size != world_size || world->rank != rank)
         return msi_fail(MST_ERR_STATE, remedy,
-                        "there is a world already, of which this is rank %d of %d, not rank %d of %d",
+                        "a world is already open, in which this is rank %d of %d, not rank %d of %d",
                         world->rank, world->size, rank, world_size);
     if (*device == 'g' && !world->backends.of[MST_MEMORY_CUDA])
         return msi_fail(MST_ERR_STATE, remedy,
-                        "there is a world already, without a backend for comm_device 'gpu'");
+                        "a world is already open, without a backend for comm_device 'gpu'");
     if (ring_is_open() && ring.device != device)
         return msi_fail(MST_ERR_STATE, remedy, "the world was opened for comm_device '%s', not '%s'",
                         ring.device, device);
     return MST_OK;
 }
 
-/* As the environment says, unless that was this function, for an earlier world. */
+/* Keeps the environment's choice, unless this function made it for an earlier world. */
 static void choose_gpu(int local_rank) {
     static char chosen[16];
     const char *given = getenv("MUSTER_CUDA_DEVICE");
@@ -58,11 +58,11 @@ static void choose_gpu(int local_rank) {
     setenv("MUSTER_CUDA_DEVICE", chosen, 1);
 }
 
-/* mst_init would take a world size of 0 as not given, and ask the launcher who this is. */
-static mst_status check_place(int world_size, int rank) {
+/* mst_init treats a world size of 0 as not given. */
+static mst_status check_rank(int world_size, int rank) {
     if (world_size > 0 && rank >= 0 && rank < world_size) return MST_OK;
     return msi_fail(MST_ERR_INVALID, "ranks go from 0 to the world size less 1",
-                    "there is no rank %d in a world of %d", rank, world_size);
+                    "rank %d is not in a world of %d", rank, world_size);
 }
 
 static mst_status join(const char *head_ip, int port, int world_size, int rank, int local_rank,
@@ -82,12 +82,12 @@ static mst_status join(const char *head_ip, int port, int world_size, int rank, 
     return mst_init_with(&options);
 }
 
-/* All that this rank has of the ring, or nothing. */
+/* Opens and joins both pairs of this rank, or none. */
 static mst_status open_ring(const mst_group *world, const char *device, struct msi_pairs *made) {
     mst_memory memory = *device == 'g' ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
     struct msi_wait wait = {msi_deadline(world->timeout_ms), NULL};
     struct msi_comm *pred, *succ;
-    /* Programs use it, and would not join it again: it does not follow. */
+    /* Programs do not join these groups again, so they do not follow the world's backends. */
     static const struct msi_pairs_kind kind = {.label = "ring"};
     mst_status st = msi_pairs_open(world, &kind, made);
     if (st != MST_OK || !made->pred) return st;
@@ -104,8 +104,8 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
     msi_call_begin(name, NULL, rank);
     mst_status st =
         head_ip ? check_device(comm_device, &device) : msi_fail(MST_ERR_INVALID, NULL, "head_ip is NULL");
-    mst_group *world = st == MST_OK && mst_is_initialized() ? msi_api_group(name, NULL, NULL) : NULL;
-    if (st == MST_OK) st = check_place(world_size, rank);
+    mst_group *world = st == MST_OK && mst_is_initialized() ? msi_call_group(name, NULL, NULL) : NULL;
+    if (st == MST_OK) st = check_rank(world_size, rank);
     if (world && st == MST_OK) {
         st = check_world(world, world_size, rank, device);
         if (st == MST_OK && ring_is_open()) return MST_OK;
@@ -114,12 +114,12 @@ mst_status mst_initialize_distributed(const char *head_ip, int port, int world_s
                rank, world_size, local_rank);
         fflush(stdout);
         st = join(head_ip, port, world_size, rank, local_rank, device);
-        world = st == MST_OK ? msi_api_group(name, NULL, NULL) : NULL;
+        world = st == MST_OK ? msi_call_group(name, NULL, NULL) : NULL;
     }
     if (st == MST_OK) st = world ? open_ring(world, device, &ring.pairs) : MST_ERR_STATE;
     if (st != MST_OK) return st;
     if (rank == 0)
-        st = mst_restore_output(); /* as another rank of an earlier world it may have been silent */
+        st = mst_restore_output(); /* it may have been silent as another rank of an earlier world */
     if (st == MST_OK) st = mst_suppress_output(rank);
     if (st != MST_OK) return msi_pairs_undo(&ring.pairs, st);
     ring.world = world->handle;
@@ -155,7 +155,7 @@ mst_status mst_partition_layers_with(int layers, int parts, int *starts, const m
     return msi_partition_weighted(&costs, layers, parts, starts);
 }
 
-/* NULL, and why, if there is none. */
+/* The pipeline of a handle, or NULL with the failure recorded. Names the call. */
 static mst_pipeline *known(const char *name, const mst_site *site, const mst_pipeline *handle) {
     mst_pipeline *p = handle && msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
     msi_call_begin(name, site, p ? p->rank : msi_call_get_rank());
@@ -163,12 +163,11 @@ static mst_pipeline *known(const char *name, const mst_site *site, const mst_pip
         msi_fail(MST_ERR_INVALID, "make one with mst_pipeline_new", "pipeline is NULL");
     else if (!p)
         msi_fail(MST_ERR_STATE, "use a pipeline after it was made and before it is freed",
-                 "the pipeline was freed, or is none");
+                 "the pipeline was freed, or the handle is invalid");
     return p;
 }
 
-/* Not in a callback of a work, which would wait, and not in a forked child, whose doings would end its
- * parent's pipeline. */
+/* Fails in a callback of a work, which must not wait, and in a forked child. */
 static mst_status check_use(const mst_pipeline *p) {
     if (msi_comm_in_callback()) return msi_comm_refuse_waiting();
     return msi_handle_alive(p->whole) ? msi_group_check_use(msi_handle_memory(p->whole)) : MST_OK;
@@ -181,7 +180,7 @@ mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_opt
     if (st == MST_OK && !pipeline) st = msi_fail(MST_ERR_INVALID, NULL, "pipeline is NULL");
     if (st == MST_OK && msi_comm_in_callback()) st = msi_comm_refuse_waiting();
     if (st != MST_OK) return st;
-    mst_group *stages = msi_api_group("mst_pipeline_new", &o.site, o.group);
+    mst_group *stages = msi_call_group("mst_pipeline_new", &o.site, o.group);
     if (!stages) return MST_ERR_STATE;
     if (stages->rank < 0)
         return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks are stages", "rank %d is not in the group",
@@ -214,21 +213,21 @@ mst_status mst_pipeline_run_with(mst_pipeline *pipeline, const mst_run_options *
     st = check_use(p);
     if (st != MST_OK) return st;
     if (!msi_handle_alive(p->whole))
-        return msi_fail(MST_ERR_STATE, "free it, and make another in another world",
+        return msi_fail(MST_ERR_STATE, "free it, and make another one in a new world",
                         "the world of the pipeline has ended");
     if (p->failed)
-        return msi_fail(MST_ERR_STATE, "free it, and make another", "the pipeline has failed before");
+        return msi_fail(MST_ERR_STATE, "free it, and make another one", "the pipeline has failed before");
     if (p->running)
-        return msi_fail(MST_ERR_STATE, "let one run end before the next", "the pipeline is running already");
+        return msi_fail(MST_ERR_STATE, "let one run end before the next", "the pipeline is already running");
     p->run = options;
     p->running = true;
     st = msi_pipeline_run(p);
     p->running = false;
     if (st == MST_OK) return MST_OK;
-    struct msi_words words;
-    msi_words_keep(&words, st);
+    struct msi_saved_error error;
+    msi_error_save(&error, st);
     msi_call_begin(name, &options.site, p->rank);
-    return msi_pipeline_end(p, msi_words_say(&words));
+    return msi_pipeline_end(p, msi_error_restore(&error));
 }
 
 int mst_pipeline_stage(const mst_pipeline *pipeline) {

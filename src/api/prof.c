@@ -130,7 +130,7 @@ static mst_status summarize(const char *name, const mst_summary_options *given, 
     mst_status st = msi_options_begin(name, &o, sizeof o, given);
     if (st == MST_OK) st = msi_check_timeout(o.timeout_ms);
     if (st != MST_OK) return st;
-    mst_group *group = msi_api_group(name, &o.site, o.world);
+    mst_group *group = msi_call_group(name, &o.site, o.world);
     if (!group) return MST_ERR_STATE;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "call it after the callback has returned",

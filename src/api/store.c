@@ -1,4 +1,4 @@
-/* store.c - the public store calls: check the arguments, make a request, hand it on, unpack the reply. */
+/* store.c - the public calls on stores: check the arguments, run a request, unpack the reply. */
 #include "store/store.h"
 #include "base/error.h"
 #include "base/options.h"
@@ -53,7 +53,7 @@ int mst_store_port(const mst_store *store) {
     return store ? store->port : 0;
 }
 
-/* What every call below begins with. */
+/* Begins a call. */
 static mst_status begin(const char *name, const mst_store *store, const mst_store_call *given,
                         struct msi_wait *wait) {
     mst_store_call call;
@@ -97,59 +97,83 @@ static mst_status copy_out(struct msi_str from, mst_bytes *to) {
 /* Runs one request whose reply is a number or nothing. */
 static mst_status run_number(mst_store *store, const struct msi_wait *wait, struct msi_store_req req,
                              int64_t *number) {
-    struct msi_exchange x = {.req = req};
+    struct msi_store_rpc x = {.req = req};
     mst_status st = msi_store_exec(store, wait, &x, 1);
     if (st == MST_OK && number) {
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         *number = (int64_t)msi_read_uint(&r, x.reply.len > 8 ? 8 : x.reply.len);
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
-/* Runs one request whose reply is n values, behind a number where skip is 8. */
+/* Runs one request whose reply is n values, after skip bytes. */
 static mst_status run_values(mst_store *store, const struct msi_wait *wait, struct msi_store_req req,
                              size_t skip, mst_bytes *values, size_t n) {
-    struct msi_exchange x = {.req = req};
+    struct msi_store_rpc x = {.req = req};
     mst_status st = msi_store_exec(store, wait, &x, 1);
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     msi_read_bytes(&r, skip);
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         struct msi_str value = msi_read_str(&r);
-        st = r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's answer is cut short")
+        st = r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's reply is truncated")
                    : copy_out(value, &values[i]);
         if (st != MST_OK)
             while (i--) mst_bytes_free(&values[i]);
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
-/* Runs a call that gives a key a value. */
-static mst_status run_put(const char *name, mst_store *store, enum msi_store_op op, const char *key,
-                          const void *value, size_t len, const mst_store_call *call) {
+/* A call on one key whose reply is a number or nothing. */
+static mst_status call_key(const char *name, mst_store *store, const char *key, struct msi_store_req req,
+                           int64_t *number, const mst_store_call *call) {
     struct msi_wait wait;
     mst_status st = begin(name, store, call, &wait);
     if (st == MST_OK) st = check_key(store, key);
-    if (st == MST_OK) st = check_value(store, value, len);
+    if (st == MST_OK) st = check_value(store, req.value.p, req.value.n);
     if (st != MST_OK) return st;
-    struct msi_store_req req = {.op = op, .key = msi_cstr(key), .value = msi_str(value, len)};
-    return run_number(store, &wait, req, NULL);
+    req.key = msi_cstr(key);
+    return run_number(store, &wait, req, number);
 }
 
 mst_status mst_store_set_with(mst_store *store, const char *key, const void *value, size_t len,
                               const mst_store_call *call) {
-    return run_put("mst_store_set", store, MSI_OP_SET, key, value, len, call);
+    struct msi_store_req req = {.op = MSI_OP_SET, .value = msi_str(value, len)};
+    return call_key("mst_store_set", store, key, req, NULL, call);
 }
 
 mst_status mst_store_append_with(mst_store *store, const char *key, const void *value, size_t len,
                                  const mst_store_call *call) {
-    return run_put("mst_store_append", store, MSI_OP_APPEND, key, value, len, call);
+    struct msi_store_req req = {.op = MSI_OP_APPEND, .value = msi_str(value, len)};
+    return call_key("mst_store_append", store, key, req, NULL, call);
 }
 
 mst_status mst_store_queue_push_with(mst_store *store, const char *key, const void *value, size_t len,
                                      const mst_store_call *call) {
-    return run_put("mst_store_queue_push", store, MSI_OP_QUEUE_PUSH, key, value, len, call);
+    struct msi_store_req req = {.op = MSI_OP_QUEUE_PUSH, .value = msi_str(value, len)};
+    return call_key("mst_store_queue_push", store, key, req, NULL, call);
+}
+
+mst_status mst_store_add_with(mst_store *store, const char *key, int64_t delta, int64_t *result,
+                              const mst_store_call *call) {
+    struct msi_store_req req = {.op = MSI_OP_ADD, .number = delta};
+    return call_key("mst_store_add", store, key, req, result, call);
+}
+
+mst_status mst_store_delete_key_with(mst_store *store, const char *key, bool *deleted,
+                                     const mst_store_call *call) {
+    int64_t number;
+    struct msi_store_req req = {.op = MSI_OP_DELETE_KEY};
+    mst_status st = call_key("mst_store_delete_key", store, key, req, &number, call);
+    if (st == MST_OK && deleted) *deleted = number > 0;
+    return st;
+}
+
+mst_status mst_store_queue_len_with(mst_store *store, const char *key, int64_t *length,
+                                    const mst_store_call *call) {
+    struct msi_store_req req = {.op = MSI_OP_QUEUE_LEN};
+    return call_key("mst_store_queue_len", store, key, req, length, call);
 }
 
 mst_status mst_store_get_with(mst_store *store, const char *key, mst_bytes *value,
@@ -162,17 +186,6 @@ mst_status mst_store_get_with(mst_store *store, const char *key, mst_bytes *valu
     struct msi_str name = msi_cstr(key);
     return run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = 1, .keys = &name}, 0,
                       value, 1);
-}
-
-mst_status mst_store_add_with(mst_store *store, const char *key, int64_t delta, int64_t *result,
-                              const mst_store_call *call) {
-    struct msi_wait wait;
-    mst_status st = begin("mst_store_add", store, call, &wait);
-    if (st == MST_OK) st = check_key(store, key);
-    if (st != MST_OK) return st;
-    return run_number(store, &wait,
-                      (struct msi_store_req){.op = MSI_OP_ADD, .key = msi_cstr(key), .number = delta},
-                      result);
 }
 
 mst_status mst_store_compare_set_with(mst_store *store, const char *key, const void *expected,
@@ -195,8 +208,8 @@ mst_status mst_store_compare_set_with(mst_store *store, const char *key, const v
 }
 
 /* The keys of a list call as views; the caller frees them. */
-static mst_status take_keys(const mst_store *store, const char *const *keys, size_t n,
-                            struct msi_str **views) {
+static mst_status check_keys(const mst_store *store, const char *const *keys, size_t n,
+                             struct msi_str **views) {
     if (!keys && n) return msi_fail(MST_ERR_INVALID, NULL, "keys is NULL");
     if (n > store->max_items)
         return msi_fail(MST_ERR_LIMIT, "use several calls", "%zu keys in one call; the limit is %zu", n,
@@ -215,42 +228,32 @@ static mst_status take_keys(const mst_store *store, const char *const *keys, siz
     return MST_OK;
 }
 
-/* Runs a list call whose reply is a number or nothing. */
-static mst_status run_keys(const char *name, mst_store *store, enum msi_store_op op, const char *const *keys,
-                           size_t n, int64_t *number, const mst_store_call *call) {
+/* A call on req.n keys whose reply is a number or nothing. */
+static mst_status call_keys(const char *name, mst_store *store, const char *const *keys,
+                            struct msi_store_req req, int64_t *number, const mst_store_call *call) {
     struct msi_wait wait;
     struct msi_str *views;
     mst_status st = begin(name, store, call, &wait);
-    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st == MST_OK) st = check_keys(store, keys, req.n, &views);
     if (st != MST_OK) return st;
-    st = run_number(store, &wait, (struct msi_store_req){.op = op, .n = n, .keys = views}, number);
+    req.keys = views;
+    st = run_number(store, &wait, req, number);
     free(views);
     return st;
 }
 
 mst_status mst_store_wait_with(mst_store *store, const char *const *keys, size_t n,
                                const mst_store_call *call) {
-    return run_keys("mst_store_wait", store, MSI_OP_WAIT, keys, n, NULL, call);
+    struct msi_store_req req = {.op = MSI_OP_WAIT, .n = n};
+    return call_keys("mst_store_wait", store, keys, req, NULL, call);
 }
 
 mst_status mst_store_check_with(mst_store *store, const char *const *keys, size_t n, bool *ready,
                                 const mst_store_call *call) {
     int64_t missing;
-    mst_status st = run_keys("mst_store_check", store, MSI_OP_CHECK, keys, n, &missing, call);
+    struct msi_store_req req = {.op = MSI_OP_CHECK, .n = n};
+    mst_status st = call_keys("mst_store_check", store, keys, req, &missing, call);
     if (st == MST_OK && ready) *ready = missing == 0;
-    return st;
-}
-
-mst_status mst_store_delete_key_with(mst_store *store, const char *key, bool *deleted,
-                                     const mst_store_call *call) {
-    struct msi_wait wait;
-    int64_t number;
-    mst_status st = begin("mst_store_delete_key", store, call, &wait);
-    if (st == MST_OK) st = check_key(store, key);
-    if (st == MST_OK)
-        st = run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = msi_cstr(key)},
-                        &number);
-    if (st == MST_OK && deleted) *deleted = number > 0;
     return st;
 }
 
@@ -266,7 +269,7 @@ mst_status mst_store_multi_get_with(mst_store *store, const char *const *keys, s
     struct msi_str *views;
     mst_status st = begin("mst_store_multi_get", store, call, &wait);
     if (st == MST_OK && !values && n) st = msi_fail(MST_ERR_INVALID, NULL, "values is NULL");
-    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st == MST_OK) st = check_keys(store, keys, n, &views);
     if (st != MST_OK) return st;
     st = run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = n, .keys = views}, 0,
                     values, n);
@@ -290,7 +293,7 @@ mst_status mst_store_multi_set_with(mst_store *store, const char *const *keys, c
                 "use several calls, or raise MUSTER_STORE_MAX_VALUE here and where the store is hosted",
                 "more than %zu bytes in one call", store->max_message);
     }
-    if (st == MST_OK) st = take_keys(store, keys, n, &views);
+    if (st == MST_OK) st = check_keys(store, keys, n, &views);
     if (st != MST_OK) return st;
     struct msi_str *given = malloc((n + 1) * sizeof *given);
     for (size_t i = 0; given && i < n; i++) given[i] = msi_str(values[i].data, values[i].len);
@@ -301,8 +304,8 @@ mst_status mst_store_multi_set_with(mst_store *store, const char *const *keys, c
     return st;
 }
 
-/* Several may wait for one entry: whoever finds the queue empty again waits again. The pause keeps the
- * deadline where the key holds a value and no queue, so that the wait for it ends at once. */
+/* Several clients may wait for one entry: a client that finds the queue empty waits again. If the key
+ * holds a value instead of a queue, WAIT returns at once; the pause checks the deadline. */
 mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes *value,
                                     const mst_store_call *call) {
     struct msi_wait wait;
@@ -313,33 +316,23 @@ mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes
         struct msi_str name = msi_cstr(key);
         st = run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &name}, NULL);
         if (st != MST_OK) break;
-        struct msi_exchange x = {.req = {.op = MSI_OP_QUEUE_POP, .key = name}};
+        struct msi_store_rpc x = {.req = {.op = MSI_OP_QUEUE_POP, .key = name}};
         st = msi_store_exec(store, &wait, &x, 1);
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         bool popped = st == MST_OK && (int64_t)msi_read_u64(&r) > 0;
         if (popped) st = copy_out(msi_read_str(&r), value);
-        msi_exchange_free(&x, 1);
+        msi_store_rpc_free(&x, 1);
         if (popped) break;
         if (st == MST_OK) st = msi_wait_pause(&wait, 1, "waiting for the queue");
     }
     return st;
 }
 
-mst_status mst_store_queue_len_with(mst_store *store, const char *key, int64_t *length,
-                                    const mst_store_call *call) {
-    struct msi_wait wait;
-    mst_status st = begin("mst_store_queue_len", store, call, &wait);
-    if (st == MST_OK) st = check_key(store, key);
-    if (st != MST_OK) return st;
-    return run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_QUEUE_LEN, .key = msi_cstr(key)},
-                      length);
-}
-
 /* Copies a list of keys into one block: pointers first, then the strings. */
 static mst_status copy_keys(const struct msi_buf *reply, char ***keys, size_t *count) {
     struct msi_reader r = msi_reader(reply->data, reply->len);
     size_t n = (size_t)msi_read_u64(&r);
-    if (n > reply->len / 8) return msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is garbled");
+    if (n > reply->len / 8) return msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is malformed");
     char **made = malloc((n + 1) * sizeof *made + reply->len);
     if (!made) return msi_fail_memory();
     char *at = (char *)(made + n + 1);
@@ -361,10 +354,10 @@ mst_status mst_store_list_keys_with(mst_store *store, char ***keys, size_t *n, c
     mst_status st = begin("mst_store_list_keys", store, call, &wait);
     if (st == MST_OK && (!keys || !n)) st = msi_fail(MST_ERR_INVALID, NULL, "keys or n is NULL");
     if (st != MST_OK) return st;
-    struct msi_exchange x = {.req = {.op = MSI_OP_LIST_KEYS}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_LIST_KEYS}};
     st = msi_store_exec(store, &wait, &x, 1);
     if (st == MST_OK) st = copy_keys(&x.reply, keys, n);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* address.c - where a process listens, as text. */
+/* address.c - host and port as text. */
 #include "base/address.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* address.h - where a process listens, as text. */
+/* address.h - host and port. */
 #ifndef MSI_BASE_ADDRESS_H
 #define MSI_BASE_ADDRESS_H
 

@@ -88,15 +88,15 @@ uint64_t msi_failures(void) {
     return failures;
 }
 
-void msi_words_keep(struct msi_words *words, mst_status status) {
-    words->status = status;
-    words->culprit = last.info.culprit;
-    snprintf(words->message, sizeof words->message, "%s", last.info.message);
-    snprintf(words->remedy, sizeof words->remedy, "%s", last.info.remedy);
+void msi_error_save(struct msi_saved_error *error, mst_status status) {
+    error->status = status;
+    error->culprit = last.info.culprit;
+    snprintf(error->message, sizeof error->message, "%s", last.info.message);
+    snprintf(error->remedy, sizeof error->remedy, "%s", last.info.remedy);
 }
 
-mst_status msi_words_say(const struct msi_words *words) {
-    return msi_blame(msi_fail(words->status, words->remedy, "%s", words->message), words->culprit);
+mst_status msi_error_restore(const struct msi_saved_error *error) {
+    return msi_blame(msi_fail(error->status, error->remedy, "%s", error->message), error->culprit);
 }
 
 mst_status msi_fail_memory(void) {
@@ -121,15 +121,15 @@ const mst_error_info *mst_last_error(void) {
 const char *mst_error(void) {
     const mst_error_info *e = &last.info;
     if (e->status == MST_OK) return "";
-    char who[32] = "", number[32] = "", where[256] = "";
-    if (e->rank >= 0) snprintf(who, sizeof who, "rank %d: ", e->rank);
+    char rank[32] = "", number[32] = "", where[256] = "";
+    if (e->rank >= 0) snprintf(rank, sizeof rank, "rank %d: ", e->rank);
     if (e->sequence) snprintf(number, sizeof number, " #%llu", (unsigned long long)e->sequence);
     if (e->site.file) {
         const char *slash = strrchr(e->site.file, '/');
         snprintf(where, sizeof where, " (%s:%d, %s)", slash ? slash + 1 : e->site.file, e->site.line,
                  e->site.function ? e->site.function : "?");
     }
-    snprintf(last.line, sizeof last.line, "%s%s%s%s%s%s%s%s", who, e->operation, number, where,
+    snprintf(last.line, sizeof last.line, "%s%s%s%s%s%s%s%s", rank, e->operation, number, where,
              e->operation[0] ? ": " : "", e->message, e->remedy[0] ? "; " : "", e->remedy);
     return last.line;
 }

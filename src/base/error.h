@@ -1,8 +1,9 @@
 /*
- * error.h - the thread's last failure, and the call it happened in.
+ * error.h - the thread's last failure, and the public call in which it happened.
  *
- * A public entry point names itself with msi_call_begin; whoever decides that something is an error says so
- * once, with msi_fail, and passes the status up. Everything here is per thread: no locks, nothing shared but the state.
+ * A public function names itself with msi_call_begin. The code that detects a failure records it once with
+ * msi_fail and returns the status. Everything here is per thread, without locks; only the rank state is
+ * shared.
  */
 #ifndef MSI_BASE_ERROR_H
 #define MSI_BASE_ERROR_H
@@ -12,14 +13,11 @@
 /* Names the public call that this thread is in. rank is the caller's own, or -1. */
 void msi_call_begin(const char *operation, const mst_site *site, int rank);
 
-/* The same call again, known better by now: its rank, and its sequence number where it has one. */
+/* Sets the rank and the sequence number of the current call. */
 void msi_call_rank(int rank);
 void msi_call_sequence(uint64_t sequence);
 
-/*
- * The call may take long from here; ranks 0: no matter. Returns what msi_call_leave wants to know when it is over. For the
- * state, and without one next to nothing.
- */
+/* Reports in the rank state that the call begins to wait; ranks 0: not known. See msi_call_leave. */
 uint64_t msi_call_enter_rank_state(int ranks, int dtype, size_t count);
 static inline uint64_t msi_call_enter(int ranks, int dtype, size_t count) {
     return msi_rank_state_on() ? msi_call_enter_rank_state(ranks, dtype, count) : 0;
@@ -40,23 +38,23 @@ mst_status msi_fail(mst_status status, const char *remedy, const char *format, .
 /* The rank to blame for the failure just recorded; returns status. */
 mst_status msi_blame(mst_status status, int culprit);
 
-/* How many failures this thread has recorded: whether there was one in between. */
+/* The number of failures that this thread has recorded. */
 uint64_t msi_failures(void);
 
-/* A failure that is kept while others are asked, who may fail too. */
-struct msi_words {
+/* A copy of the thread's last failure, while calls are made that may fail too. */
+struct msi_saved_error {
     mst_status status;
     int culprit;
     char message[1024], remedy[512];
 };
-/* Keeps the thread's last one; fails with it again, in the call that the thread is in by then. */
-void msi_words_keep(struct msi_words *words, mst_status status);
-mst_status msi_words_say(const struct msi_words *words);
+/* Restoring records the failure again, in the current call. */
+void msi_error_save(struct msi_saved_error *error, mst_status status);
+mst_status msi_error_restore(const struct msi_saved_error *error);
 
 /* MST_ERR_MEMORY with its message. */
 mst_status msi_fail_memory(void);
 
-/* MST_ERR_SYSTEM for errno-style error, said as "what: text of error". */
+/* MST_ERR_SYSTEM for an errno, with the message "format: strerror". */
 mst_status msi_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,11 +1,11 @@
-/* options.c - options structs as they cross the ABI. See options.h. */
+/* options.c - option structs across the ABI. See options.h. */
 #include "base/options.h"
 #include "base/error.h"
 
 #include <muster/version.h>
 #include <string.h>
 
-mst_status msi_options_take(void *known, size_t size, const void *given) {
+mst_status msi_options_copy(void *known, size_t size, const void *given) {
     memset(known, 0, size);
     if (!given) return MST_OK;
     size_t given_size;
@@ -22,7 +22,7 @@ mst_status msi_options_take(void *known, size_t size, const void *given) {
     return MST_OK;
 }
 
-/* What every options struct begins with. */
+/* Every option struct begins with this. */
 struct head {
     size_t size;
     mst_site site;
@@ -31,7 +31,7 @@ struct head {
 mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given) {
     struct head head;
     msi_call_begin(operation, NULL, msi_call_get_rank());
-    mst_status st = msi_options_take(known, size, given);
+    mst_status st = msi_options_copy(known, size, given);
     if (st != MST_OK) return st;
     memcpy(&head, known, sizeof head);
     msi_call_begin(operation, &head.site, msi_call_get_rank());

@@ -1,7 +1,6 @@
 /*
- * options.h - options structs as they cross the ABI. Each begins with its size as the caller knew it: a
- * shorter one is filled up with zeros, a longer one may hold nothing but zeros where this library has no
- * fields.
+ * options.h - option structs across the ABI. Each begins with its size in the caller's version. A shorter
+ * struct is extended with zeros; in a longer one the unknown fields must be zero.
  */
 #ifndef MSI_BASE_OPTIONS_H
 #define MSI_BASE_OPTIONS_H
@@ -10,15 +9,12 @@
 #include <stddef.h>
 
 /* Copies *given (NULL: all defaults) into *known, which has size bytes. */
-mst_status msi_options_take(void *known, size_t size, const void *given);
+mst_status msi_options_copy(void *known, size_t size, const void *given);
 
-/*
- * The same, and names the public call that this thread is in: all options structs have their site behind the
- * size. The rank that the thread had stays.
- */
+/* The same, and calls msi_call_begin with the struct's site. Keeps the thread's rank. */
 mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given);
 
-/* A call's .timeout_ms: not negative. 0 stands for the default. */
+/* Fails if .timeout_ms is negative. 0 stands for the default. */
 mst_status msi_check_timeout(int timeout_ms);
 
 #endif

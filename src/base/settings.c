@@ -1,4 +1,4 @@
-/* settings.c - reading MUSTER_* variables by the table in settings.h. */
+/* settings.c - reads MUSTER_* variables by the table in settings.h. */
 #include "base/settings.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -19,10 +19,10 @@ const size_t msi_setting_count = sizeof msi_setting_rows / sizeof *msi_setting_r
 
 static const char prefix[] = "MUSTER_";
 
-/* What `muster run` tells its ranks, and no setting. */
+/* Variables of `muster run` that are not settings. */
 static const char *const internal[] = {MSI_RANK_STATE_VARIABLE};
 
-static mst_status take(struct msi_settings *settings, const struct msi_setting_row *row, const char *text) {
+static mst_status set(struct msi_settings *settings, const struct msi_setting_row *row, const char *text) {
     char *field = (char *)settings + row->offset;
     if (row->kind == MSI_SETTING_TEXT) {
         size_t len = strlen(text);
@@ -60,9 +60,10 @@ static void warn_unknown(const char *name, size_t len) {
         }
     }
     if (nearest)
-        msi_log(base, WARN, "%.*s is no setting of muster; did you mean %s?", (int)len, name, nearest);
+        msi_log(base, WARN, "%.*s is not a setting of muster; did you mean %s?", (int)len, name, nearest);
     else
-        msi_log(base, WARN, "%.*s is no setting of muster; `muster info --env` lists them", (int)len, name);
+        msi_log(base, WARN, "%.*s is not a setting of muster; `muster info --env` lists them", (int)len,
+                name);
 }
 
 static const struct msi_setting_row *find(const char *name, size_t len) {
@@ -79,8 +80,8 @@ static bool is_internal(const char *name, size_t len) {
 }
 
 static void warn_all_unknown(char *const *environment) {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&said)) return;
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&warned)) return;
     for (char *const *entry = environment; *entry; entry++) {
         size_t len = strcspn(*entry, "=");
         bool ours = !strncmp(*entry, prefix, sizeof prefix - 1);
@@ -91,14 +92,14 @@ static void warn_all_unknown(char *const *environment) {
 mst_status msi_settings_load(struct msi_settings *settings, char *const *environment) {
     if (!environment) environment = environ;
     for (size_t i = 0; i < msi_setting_count; i++) {
-        mst_status st = take(settings, &msi_setting_rows[i], msi_setting_rows[i].preset);
+        mst_status st = set(settings, &msi_setting_rows[i], msi_setting_rows[i].preset);
         if (st != MST_OK) return st;
     }
     for (char *const *entry = environment; *entry; entry++) {
         size_t len = strcspn(*entry, "=");
         const struct msi_setting_row *row = (*entry)[len] ? find(*entry, len) : NULL;
-        if (!row || !(*entry)[len + 1]) continue; /* an empty value stands for the default */
-        mst_status st = take(settings, row, *entry + len + 1);
+        if (!row || !(*entry)[len + 1]) continue; /* an empty value means the default */
+        mst_status st = set(settings, row, *entry + len + 1);
         if (st != MST_OK) return st;
     }
     char why[160];

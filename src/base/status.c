@@ -7,12 +7,12 @@ struct entry {
     mst_scope scope;
 };
 
-#define ENTRY(number, id, reach, words) [number] = {"MST_" #id, words, MST_SCOPE_##reach},
+#define ENTRY(number, id, reach, meaning) [number] = {"MST_" #id, meaning, MST_SCOPE_##reach},
 static const struct entry table[] = {MST_STATUS_TABLE(ENTRY)};
 #undef ENTRY
 
 static const struct entry *find(mst_status status) {
-    static const struct entry unknown = {"MST_UNKNOWN", "a number that is no status", MST_SCOPE_PROCESS};
+    static const struct entry unknown = {"MST_UNKNOWN", "not a status", MST_SCOPE_PROCESS};
     return (unsigned)status < MST_STATUS_COUNT ? &table[status] : &unknown;
 }
 

@@ -22,6 +22,24 @@ static inline struct msi_str msi_cstr(const char *text) {
     return (struct msi_str){text, strlen(text)};
 }
 
+/* Copies as much as fits, with a terminating 0; returns out. */
+static inline const char *msi_str_copy(struct msi_str text, char *out, size_t size) {
+    size_t n = text.n < size ? text.n : size - 1;
+    if (n) memcpy(out, text.p, n);
+    out[n] = 0;
+    return out;
+}
+
+/* Removes the next line from text, without its newline; false at the end. */
+static inline bool msi_str_line(struct msi_str *text, struct msi_str *line) {
+    if (!text->n) return false;
+    const char *end = memchr(text->p, '\n', text->n);
+    *line = msi_str(text->p, end ? (size_t)(end - text->p) : text->n);
+    size_t used = line->n + (end != NULL);
+    *text = msi_str(text->p + used, text->n - used);
+    return true;
+}
+
 static inline bool msi_str_equal(struct msi_str a, struct msi_str b) {
     return a.n == b.n && (a.n == 0 || !memcmp(a.p, b.p, a.n));
 }

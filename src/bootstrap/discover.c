@@ -1,4 +1,4 @@
-/* discover.c - which rank of which world this process is. See discover.h. */
+/* discover.c - finds rank, world size and the store's address. See discover.h. */
 #include "bootstrap/discover.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -14,50 +14,51 @@ void msi_discover_alone(struct msi_launch *launch) {
     static const char why[] = "one process alone";
     if (launch->rank.value >= 0 || launch->size.value >= 0 || launch->host[0] || launch->port.value >= 0)
         return;
-    launch->rank = launch->local_rank = (struct msi_found){0, why};
-    launch->size = launch->local_size = (struct msi_found){1, why};
+    launch->rank = launch->local_rank = (struct msi_launch_value){0, why};
+    launch->size = launch->local_size = (struct msi_launch_value){1, why};
 }
 
 mst_status msi_discover_launch(bool discovery, const struct msi_settings *settings,
                                struct msi_launch *launch) {
     mst_status st = msi_launch_find(discovery, launch);
-    if (st == MST_OK && launch->meet == MSI_MEET_PMIX && launch->host[0] &&
+    if (st == MST_OK && launch->source == MSI_ADDRESS_FROM_PMIX && launch->host[0] &&
         !msi_pmix_load(settings->pmix_library))
         msi_launch_forgo_pmix(launch);
     return st;
 }
 
-/* What rank 0 offers: its own address, unless all ranks know one, and a port if one was asked for. */
+/* The address that rank 0 offers: its own, unless all ranks know one, with the port if one is given. */
 static mst_status make_offer(const struct msi_settings *settings, const struct msi_launch *launch,
                              struct msi_address *offer) {
     const char *why;
     char own[64];
     *offer = (struct msi_address){.port = launch->port.value < 0 ? 0 : launch->port.value};
-    bool known = launch->host[0] && launch->meet == MSI_MEET_PMI;
+    bool known = launch->host[0] && launch->source == MSI_ADDRESS_FROM_PMI;
     mst_status st = MST_OK;
     if (!known) st = msi_netif_choose(settings->advertise_addr, settings->socket_ifname, NULL, own, &why);
     if (st == MST_OK) strcpy(offer->host, known ? launch->host : own);
     return st;
 }
 
-mst_status msi_discover_meet(const struct msi_settings *settings, const struct msi_wait *wait,
-                             struct msi_launch *launch) {
-    struct msi_address offer, met;
-    if (launch->meet == MSI_MEET_TOLD) return MST_OK;
-    bool pmix = launch->meet == MSI_MEET_PMIX;
-    struct msi_pmix_ask ask = {.rank = launch->rank.value,
+mst_status msi_discover_address(const struct msi_settings *settings, const struct msi_wait *wait,
+                                struct msi_launch *launch) {
+    struct msi_address offer, agreed;
+    if (launch->source == MSI_ADDRESS_FROM_ENV) return MST_OK;
+    bool pmix = launch->source == MSI_ADDRESS_FROM_PMIX;
+    struct msi_pmix_job job = {.rank = launch->rank.value,
                                .size = launch->size.value,
                                .library = settings->pmix_library,
                                .advice = launch->launcher->advice};
     mst_status st = make_offer(settings, launch, &offer);
     if (st == MST_OK)
-        st = pmix ? msi_pmix_meet(&ask, &offer, wait, &met) : msi_pmi_meet(ask.rank, &offer, wait, &met);
+        st = pmix ? msi_pmix_agree(&job, &offer, wait, &agreed)
+                  : msi_pmi_agree(job.rank, &offer, wait, &agreed);
     if (st != MST_OK) return st;
     const char *from = pmix ? "rank 0, through PMIx" : "rank 0, through PMI";
-    strcpy(launch->host, met.host);
+    strcpy(launch->host, agreed.host);
     launch->host_from = from;
-    launch->port = (struct msi_found){met.port, launch->port.value < 0 ? from : launch->port.from};
-    launch->meet = MSI_MEET_TOLD;
+    launch->port = (struct msi_launch_value){agreed.port, launch->port.value < 0 ? from : launch->port.from};
+    launch->source = MSI_ADDRESS_FROM_ENV;
     return MST_OK;
 }
 
@@ -89,46 +90,46 @@ mst_status msi_discover_set_env(const struct msi_launch *launch) {
         failed |= setenv(numbers[i].name, text, 1);
     }
     if (launch->host[0]) failed |= setenv("MASTER_ADDR", launch->host, 1);
-    /* What AzureML's images need, unless somebody knows better. */
+    /* AzureML's images need this; a value that is already set stays. */
     if (!strcmp(launch->launcher->name, "azureml")) failed |= setenv("NCCL_SOCKET_IFNAME", "^docker0,lo", 0);
     return failed ? msi_fail_memory() : MST_OK;
 }
 
-static mst_status say_misfit(const struct msi_place *place) {
+static mst_status fail_misfit(const struct msi_join_spec *spec) {
     return msi_fail(MST_ERR_CONFIG, "ranks go from 0 to the world size less 1",
-                    "rank %d does not fit a world of %d (from %s)", place->rank, place->world_size,
-                    place->source);
+                    "rank %d does not fit a world of %d (from %s)", spec->rank, spec->world_size,
+                    spec->source);
 }
 
-/* Rank and size: from the options, the url's query, the environment, in this order; -1 where nobody says. */
-static mst_status take_ranks(const mst_init_options *options, const struct msi_launch *launch,
-                             struct msi_place *place) {
-    place->rank = launch->rank.value;
-    place->world_size = launch->size.value;
-    place->source = launch->launcher->title;
-    if (place->url.rank >= 0 || place->url.world_size >= 0) {
-        if (place->url.rank >= 0) place->rank = place->url.rank;
-        if (place->url.world_size >= 0) place->world_size = place->url.world_size;
-        place->source = "the init method";
+/* Rank and size from the options, the url's query or the environment, in this order; -1: not known. */
+static mst_status read_ranks(const mst_init_options *options, const struct msi_launch *launch,
+                             struct msi_join_spec *spec) {
+    spec->rank = launch->rank.value;
+    spec->world_size = launch->size.value;
+    spec->source = launch->launcher->title;
+    if (spec->url.rank >= 0 || spec->url.world_size >= 0) {
+        if (spec->url.rank >= 0) spec->rank = spec->url.rank;
+        if (spec->url.world_size >= 0) spec->world_size = spec->url.world_size;
+        spec->source = "the init method";
     }
     if (options->world_size) {
-        place->rank = options->rank;
-        place->world_size = options->world_size;
-        place->source = ".rank and .world_size";
-        if (place->world_size < 1 || place->rank < 0 || place->rank >= place->world_size)
-            return say_misfit(place);
+        spec->rank = options->rank;
+        spec->world_size = options->world_size;
+        spec->source = ".rank and .world_size";
+        if (spec->world_size < 1 || spec->rank < 0 || spec->rank >= spec->world_size)
+            return fail_misfit(spec);
     }
     return MST_OK;
 }
 
-static mst_status check_ranks(const struct msi_place *place) {
-    if (place->rank < 0 || place->world_size < 0)
+static mst_status check_ranks(const struct msi_join_spec *spec) {
+    if (spec->rank < 0 || spec->world_size < 0)
         return msi_fail(
             MST_ERR_CONFIG, "set both, start the program with `muster run`, or pass .rank and .world_size",
             "%s known from %s",
-            place->rank < 0 ? "the world size but not the rank is" : "the rank but not the world size is",
-            place->source);
-    return place->rank >= place->world_size ? say_misfit(place) : MST_OK;
+            spec->rank < 0 ? "the world size but not the rank is" : "the rank but not the world size is",
+            spec->source);
+    return spec->rank >= spec->world_size ? fail_misfit(spec) : MST_OK;
 }
 
 mst_status msi_discover_missing(const struct msi_launch *launch, int rank, int size) {
@@ -145,21 +146,20 @@ mst_status msi_discover_missing(const struct msi_launch *launch, int rank, int s
                         "env:// needs these variables, which are not set:%s", missing);
     return msi_fail(
         MST_ERR_CONFIG, row->advice && !launch->host[0] ? row->advice : "set them for all ranks",
-        "%s started this program (%s=%d), but what it says does not stand in for these variables, "
-        "which are not set:%s",
+        "%s started this program (%s=%d), but its variables do not replace these, which are not set:%s",
         row->title, launch->rank.from, launch->rank.value, missing);
 }
 
 /*
- * A host's own name often stands for loopback in its /etc/hosts, where the ranks of other hosts cannot come: there
- * rank 0 listens at the address that others would use.
+ * /etc/hosts often maps a host's own name to loopback, which other hosts cannot reach. In that case rank 0
+ * listens on the address of a network interface.
  */
-static mst_status open_up(const struct msi_settings *settings, const struct msi_launch *launch,
-                          struct msi_address *address) {
+static mst_status avoid_loopback(const struct msi_settings *settings, const struct msi_launch *launch,
+                                 struct msi_address *address) {
     const char *why;
     char own[64];
     bool several = launch->local_size.value > 0 && launch->local_size.value < launch->size.value;
-    if (launch->rank.value != 0 || !several || !msi_shm_is_hidden(address->host)) return MST_OK;
+    if (launch->rank.value != 0 || !several || !msi_host_is_loopback(address->host)) return MST_OK;
     mst_status st = msi_netif_choose("", settings->socket_ifname, NULL, own, &why);
     if (st != MST_OK) return st;
     msi_log(bootstrap, INFO, "%s is loopback here and ranks are on other hosts: listening on %s (%s)",
@@ -168,86 +168,86 @@ static mst_status open_up(const struct msi_settings *settings, const struct msi_
     return MST_OK;
 }
 
-/* env://: nothing set means one process alone; a part of what is needed is an error that lists the rest. */
-static mst_status take_env(const struct msi_settings *settings, const struct msi_wait *wait,
-                           struct msi_launch *launch, struct msi_place *place) {
+/* env://: without any variable the world has one process; missing variables are an error that lists them. */
+static mst_status use_env(const struct msi_settings *settings, const struct msi_wait *wait,
+                          struct msi_launch *launch, struct msi_join_spec *spec) {
     msi_discover_alone(launch);
-    if (place->rank < 0 && place->world_size < 0) {
-        place->rank = launch->rank.value;
-        place->world_size = launch->size.value;
+    if (spec->rank < 0 && spec->world_size < 0) {
+        spec->rank = launch->rank.value;
+        spec->world_size = launch->size.value;
     }
-    if (place->world_size == 1 && place->rank <= 0) {
-        place->rank = 0;
-        place->url.scheme = MSI_SCHEME_HASH;
+    if (spec->world_size == 1 && spec->rank <= 0) {
+        spec->rank = 0;
+        spec->url.scheme = MSI_SCHEME_HASH;
         return MST_OK;
     }
     mst_status st = MST_OK;
-    if (place->rank >= 0 && place->world_size > 0) {
-        /* A world that the caller has made of some of the ranks, or in another order, is not PMIx's. */
-        if (place->rank != launch->rank.value || place->world_size != launch->size.value)
+    if (spec->rank >= 0 && spec->world_size > 0) {
+        /* PMIx does not know a world that the caller makes of some ranks or in another order. */
+        if (spec->rank != launch->rank.value || spec->world_size != launch->size.value)
             msi_launch_forgo_pmix(launch);
-        launch->rank.value = place->rank; /* whoever is rank 0 hosts the store */
-        st = msi_discover_meet(settings, wait, launch);
+        launch->rank.value = spec->rank; /* rank 0 hosts the store */
+        st = msi_discover_address(settings, wait, launch);
     }
-    if (st == MST_OK) st = msi_discover_missing(launch, place->rank, place->world_size);
+    if (st == MST_OK) st = msi_discover_missing(launch, spec->rank, spec->world_size);
     if (st != MST_OK) return st;
     if (launch->port.value == 0)
         return msi_fail(MST_ERR_CONFIG,
-                        "port 0 is for whoever can tell others the real one; `muster run` does",
-                        "MASTER_PORT is 0: the other ranks could not find the store");
-    strcpy(place->url.address.host, launch->host);
-    place->url.address.port = launch->port.value;
-    place->url.scheme = MSI_SCHEME_TCP;
-    return open_up(settings, launch, &place->url.address);
+                        "set the port on which rank 0 listens, or start the program with `muster run`",
+                        "MASTER_PORT is 0: the other ranks cannot find the store");
+    strcpy(spec->url.address.host, launch->host);
+    spec->url.address.port = launch->port.value;
+    spec->url.scheme = MSI_SCHEME_TCP;
+    return avoid_loopback(settings, launch, &spec->url.address);
 }
 
-static void say_met_by(const mst_init_options *options, const struct msi_launch *launch,
-                       struct msi_place *place) {
-    bool told = options->init_method || (launch->host_from && !strcmp(launch->host_from, "MASTER_ADDR"));
-    place->advice = told ? NULL : launch->launcher->advice;
+static void set_url_from(const mst_init_options *options, const struct msi_launch *launch,
+                         struct msi_join_spec *spec) {
+    bool given = options->init_method || (launch->host_from && !strcmp(launch->host_from, "MASTER_ADDR"));
+    spec->advice = given ? NULL : launch->launcher->advice;
     if (options->init_method)
-        snprintf(place->met_by, sizeof place->met_by, "%.180s", options->init_method);
+        snprintf(spec->url_from, sizeof spec->url_from, "%.180s", options->init_method);
     else if (launch->launcher->depth < MSI_DEPTH_MPI)
-        strcpy(place->met_by, "MASTER_ADDR and MASTER_PORT");
+        strcpy(spec->url_from, "MASTER_ADDR and MASTER_PORT");
     else
-        snprintf(place->met_by, sizeof place->met_by, "%s (address: %s; port: %s)", launch->launcher->title,
+        snprintf(spec->url_from, sizeof spec->url_from, "%s (address: %s; port: %s)", launch->launcher->title,
                  launch->host_from ? launch->host_from : "none",
                  launch->port.from ? launch->port.from : "none");
 }
 
-/* Who hosts the store, and under which name the job meets there. */
-static void take_run(const mst_init_options *options, const struct msi_launch *launch,
-                     struct msi_place *place) {
+/* Which process hosts the store, and the job's name in it. */
+static void set_run(const mst_init_options *options, const struct msi_launch *launch,
+                    struct msi_join_spec *spec) {
     const char *agent = msi_variable("TORCHELASTIC_USE_AGENT_STORE");
-    bool tcp = place->url.scheme == MSI_SCHEME_TCP;
+    bool tcp = spec->url.scheme == MSI_SCHEME_TCP;
     bool agent_hosts = tcp && !options->init_method && agent && !strcmp(agent, "True");
     const char *run = agent_hosts ? msi_variable("TORCHELASTIC_RUN_ID") : launch->job[0] ? launch->job : NULL;
     const char *attempt = agent_hosts ? msi_variable("TORCHELASTIC_RESTART_COUNT") : NULL;
-    place->hosted = tcp && !agent_hosts;
-    snprintf(place->run, sizeof place->run, "%.64s.%.16s", run ? run : "job", attempt ? attempt : "0");
+    spec->hosted = tcp && !agent_hosts;
+    snprintf(spec->run, sizeof spec->run, "%.64s.%.16s", run ? run : "job", attempt ? attempt : "0");
 }
 
 mst_status msi_discover(const mst_init_options *options, const struct msi_settings *settings,
-                        const struct msi_wait *wait, struct msi_place *place) {
+                        const struct msi_wait *wait, struct msi_join_spec *spec) {
     bool discovery = settings->discovery && !options->no_discovery;
     struct msi_launch launch;
-    *place = (struct msi_place){.rank = -1};
-    mst_status st = msi_url_parse(options->init_method ? options->init_method : "env://", &place->url);
+    *spec = (struct msi_join_spec){.rank = -1};
+    mst_status st = msi_url_parse(options->init_method ? options->init_method : "env://", &spec->url);
     if (st == MST_OK) st = msi_discover_launch(discovery, settings, &launch);
-    if (st == MST_OK) st = take_ranks(options, &launch, place);
-    bool told = options->world_size || place->url.rank >= 0 || place->url.world_size >= 0;
-    if (st == MST_OK && !told) st = msi_launch_check(discovery, &launch);
-    if (st == MST_OK && place->url.scheme == MSI_SCHEME_ENV && !options->store)
-        st = take_env(settings, wait, &launch, place);
-    if (st == MST_OK) st = check_ranks(place);
+    if (st == MST_OK) st = read_ranks(options, &launch, spec);
+    bool given = options->world_size || spec->url.rank >= 0 || spec->url.world_size >= 0;
+    if (st == MST_OK && !given) st = msi_launch_check(discovery, &launch);
+    if (st == MST_OK && spec->url.scheme == MSI_SCHEME_ENV && !options->store)
+        st = use_env(settings, wait, &launch, spec);
+    if (st == MST_OK) st = check_ranks(spec);
     if (st != MST_OK) return st;
-    if (place->url.scheme == MSI_SCHEME_HASH && place->world_size > 1)
+    if (spec->url.scheme == MSI_SCHEME_HASH && spec->world_size > 1)
         return msi_fail(MST_ERR_ADDRESS,
                         "open one hash:// store and pass it to every thread's world as .store",
-                        "hash:// meets nobody outside its handle");
-    take_run(options, &launch, place);
-    say_met_by(options, &launch, place);
-    msi_call_rank(place->rank);
+                        "a hash:// store cannot be reached by other processes");
+    set_run(options, &launch, spec);
+    set_url_from(options, &launch, spec);
+    msi_call_rank(spec->rank);
     msi_discover_say(options->verbose, &launch);
     return options->set_env ? msi_discover_set_env(&launch) : MST_OK;
 }

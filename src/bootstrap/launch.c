@@ -1,4 +1,4 @@
-/* launch.c - what the environment says about this process. See launch.h. */
+/* launch.c - reads the launcher's environment variables. See launch.h. */
 #include "bootstrap/launch.h"
 #include "base/error.h"
 
@@ -26,21 +26,21 @@ mst_status msi_variable_number(const char *name, int least, int most, int *value
     return MST_OK;
 }
 
-/* Slurm's batch scripts and interactive shells have step numbers near 2^32. */
-static bool is_no_step(const char *name) {
+/* Slurm gives batch scripts and interactive shells step numbers near 2^32. */
+static bool is_script_step(const char *name) {
     const char *text = name ? msi_variable(name) : NULL;
     return text && strlen(text) >= 10;
 }
 
-static bool recognised(const struct msi_launcher *row) {
+static bool matches(const struct msi_launcher *row) {
     for (int i = 0; i < 4 && row->needs[i]; i++)
         if (!msi_variable(row->needs[i])) return false;
     for (int i = 0; i < 2 && row->without[i]; i++)
         if (msi_variable(row->without[i])) return false;
-    return row->needs[0] && !is_no_step(row->step);
+    return row->needs[0] && !is_script_step(row->step);
 }
 
-/* Applies a rule whose variable is set. */
+/* Reads the number that a rule describes; its variable is set. */
 static mst_status read_rule(const struct msi_number_rule *rule, int least, int size, int *value) {
     char host[MSI_HOST_MAX];
     const char *text = msi_variable(rule->name), *own = msi_variable("SM_CURRENT_HOST");
@@ -63,13 +63,13 @@ static mst_status read_rule(const struct msi_number_rule *rule, int least, int s
     return st;
 }
 
-/* The first rule whose variable is set. */
+/* Applies the first rule whose variable is set. */
 static mst_status read_number(const struct msi_number_rule rules[MSI_RULES], int least, int size,
-                              struct msi_found *found) {
-    *found = (struct msi_found){-1, NULL};
+                              struct msi_launch_value *found) {
+    *found = (struct msi_launch_value){-1, NULL};
     for (int i = 0; i < MSI_RULES && rules[i].name; i++) {
         if (rules[i].how == MSI_HOW_SINGLE) {
-            *found = (struct msi_found){least, rules[i].name};
+            *found = (struct msi_launch_value){least, rules[i].name};
             return MST_OK;
         }
         if (!msi_variable(rules[i].name)) continue;
@@ -83,10 +83,10 @@ static bool on_one_host(const struct msi_launch *launch) {
     return launch->size.value > 0 && launch->local_size.value == launch->size.value;
 }
 
-static mst_status read_where(struct msi_launch *launch, bool *guess) {
-    if (msi_variable("MASTER_ADDR")) return MST_OK; /* who sets that need not care for the rest */
-    for (int i = 0; i < MSI_RULES && launch->launcher->where[i].name; i++) {
-        const struct msi_where_rule *rule = &launch->launcher->where[i];
+static mst_status read_host(struct msi_launch *launch, bool *guess) {
+    if (msi_variable("MASTER_ADDR")) return MST_OK; /* it overrides the rules */
+    for (int i = 0; i < MSI_RULES && launch->launcher->host[i].name; i++) {
+        const struct msi_host_rule *rule = &launch->launcher->host[i];
         const char *text = rule->parse ? msi_variable(rule->name) : NULL;
         if (rule->parse ? !text || (rule->several && on_one_host(launch)) : !on_one_host(launch)) continue;
         mst_status st = MST_OK;
@@ -97,7 +97,7 @@ static mst_status read_where(struct msi_launch *launch, bool *guess) {
         if (st != MST_OK) return st;
         launch->host_from = rule->name;
         *guess = rule->guess;
-        if (rule->port) launch->port = (struct msi_found){rule->port, launch->launcher->title};
+        if (rule->port) launch->port = (struct msi_launch_value){rule->port, launch->launcher->title};
         return MST_OK;
     }
     return MST_OK;
@@ -108,7 +108,7 @@ static uint64_t hash_text(uint64_t hash, const char *text) { /* FNV-1a */
     return (hash ^ 0xff) * 0x100000001b3;
 }
 
-/* All variables of a job that are set, as a name that fits into a key. */
+/* Hashes the variables that identify the job into a name that fits into a store key. */
 static void read_job(struct msi_launch *launch) {
     uint64_t hash = 0xcbf29ce484222325;
     bool any = false;
@@ -123,12 +123,12 @@ static void read_job(struct msi_launch *launch) {
 }
 
 int msi_launch_port(const char *job) {
-    /* Below the ports that Linux gives to outgoing connections, above those that services like to have. */
+    /* Below Linux's ephemeral ports, above the ports of most services. */
     enum { FIRST = 20000, PORTS = 12768 };
     return FIRST + (int)(hash_text(0xcbf29ce484222325, job) % PORTS);
 }
 
-/* Is this process a client of a PMIx server, as the rank that the launcher says? */
+/* Is this process a client of a PMIx server, with the launcher's rank? */
 static bool has_pmix(const struct msi_launch *launch) {
     int rank = -1;
     return launch->launcher->depth >= MSI_DEPTH_MPI && msi_variable("PMIX_NAMESPACE") &&
@@ -136,13 +136,13 @@ static bool has_pmix(const struct msi_launch *launch) {
            rank == launch->rank.value;
 }
 
-static enum msi_meet how_to_meet(const struct msi_launch *launch, bool guess) {
+static enum msi_address_source find_source(const struct msi_launch *launch, bool guess) {
     bool pmi = launch->launcher->pmi && (msi_variable("PMI_FD") || msi_variable("PMI_PORT"));
-    if (pmi && (!launch->host[0] || !launch->job[0])) return MSI_MEET_PMI;
-    return (guess || !launch->host[0]) && has_pmix(launch) ? MSI_MEET_PMIX : MSI_MEET_TOLD;
+    if (pmi && (!launch->host[0] || !launch->job[0])) return MSI_ADDRESS_FROM_PMI;
+    return (guess || !launch->host[0]) && has_pmix(launch) ? MSI_ADDRESS_FROM_PMIX : MSI_ADDRESS_FROM_ENV;
 }
 
-/* Everything that one launcher says. */
+/* Reads all values of one launcher. */
 static mst_status read_launcher(const struct msi_launcher *row, struct msi_launch *launch) {
     *launch = (struct msi_launch){.launcher = row, .port.value = -1};
     mst_status st = read_number(row->rank, 0, -1, &launch->rank);
@@ -151,9 +151,9 @@ static mst_status read_launcher(const struct msi_launcher *row, struct msi_launc
     bool guess = false;
     if (st == MST_OK) st = read_number(row->local_rank, 0, size, &launch->local_rank);
     if (st == MST_OK) st = read_number(row->local_size, 1, size, &launch->local_size);
-    if (st == MST_OK) st = read_where(launch, &guess);
+    if (st == MST_OK) st = read_host(launch, &guess);
     read_job(launch);
-    launch->meet = how_to_meet(launch, guess);
+    launch->source = find_source(launch, guess);
     return st;
 }
 
@@ -161,50 +161,50 @@ static bool agree(const struct msi_launch *a, const struct msi_launch *b) {
     return a->rank.value == b->rank.value && a->size.value == b->size.value;
 }
 
-/* Takes from another launcher, which agrees, what this one leaves open. */
+/* Takes values that this launcher does not give from another one that agrees with it. */
 static void complete(struct msi_launch *launch, const struct msi_launch *other) {
     if (launch->local_rank.value < 0) launch->local_rank = other->local_rank;
     if (launch->local_size.value < 0) launch->local_size = other->local_size;
-    bool open = !launch->host[0] && launch->meet != MSI_MEET_PMIX;
-    if (open && (other->host[0] || other->meet != MSI_MEET_TOLD)) {
+    bool open = !launch->host[0] && launch->source != MSI_ADDRESS_FROM_PMIX;
+    if (open && (other->host[0] || other->source != MSI_ADDRESS_FROM_ENV)) {
         strcpy(launch->host, other->host);
         launch->host_from = other->host_from;
         launch->port = other->port;
-        launch->meet = other->meet;
+        launch->source = other->source;
     }
     if (!launch->job[0]) strcpy(launch->job, other->job);
 }
 
-static mst_status take_master(struct msi_launch *launch) {
+static mst_status read_master(struct msi_launch *launch) {
     const char *host = msi_variable("MASTER_ADDR");
     if (host && strlen(host) >= MSI_HOST_MAX)
         return msi_fail(MST_ERR_CONFIG, NULL, "MASTER_ADDR is longer than %d characters", MSI_HOST_MAX - 1);
     if (host) {
         strcpy(launch->host, host);
         launch->host_from = "MASTER_ADDR";
-        launch->meet = MSI_MEET_TOLD;
+        launch->source = MSI_ADDRESS_FROM_ENV;
     }
     if (msi_variable("MASTER_PORT")) launch->port.from = "MASTER_PORT";
     return msi_variable_number("MASTER_PORT", 0, 65535, &launch->port.value);
 }
 
-/* The port where neither MASTER_PORT nor the launcher names one. */
+/* Chooses a port if neither MASTER_PORT nor the launcher gives one. */
 static void choose_port(struct msi_launch *launch) {
-    if (launch->port.value >= 0 || launch->meet != MSI_MEET_TOLD) return;
+    if (launch->port.value >= 0 || launch->source != MSI_ADDRESS_FROM_ENV) return;
     if (launch->job[0])
-        launch->port = (struct msi_found){msi_launch_port(launch->job), "the job's number"};
+        launch->port = (struct msi_launch_value){msi_launch_port(launch->job), "the job's number"};
     else if (launch->launcher->depth >= MSI_DEPTH_MPI)
-        launch->port = (struct msi_found){MSI_DEFAULT_PORT, "the default"};
+        launch->port = (struct msi_launch_value){MSI_DEFAULT_PORT, "the default"};
 }
 
 void msi_launch_forgo_pmix(struct msi_launch *launch) {
-    if (launch->meet != MSI_MEET_PMIX) return;
-    launch->meet = MSI_MEET_TOLD;
+    if (launch->source != MSI_ADDRESS_FROM_PMIX) return;
+    launch->source = MSI_ADDRESS_FROM_ENV;
     choose_port(launch);
 }
 
 static bool looked_for(bool discovery, const struct msi_launcher *row) {
-    return (discovery || row->depth < MSI_DEPTH_MPI) && recognised(row);
+    return (discovery || row->depth < MSI_DEPTH_MPI) && matches(row);
 }
 
 mst_status msi_launch_find(bool discovery, struct msi_launch *launch) {
@@ -215,50 +215,50 @@ mst_status msi_launch_find(bool discovery, struct msi_launch *launch) {
     mst_status st = read_launcher(row, launch);
     for (row++; st == MST_OK && row < end; row++) {
         if (!looked_for(discovery, row)) continue;
-        /* What is wrong with a launcher further out need not concern this process. */
+        /* Ignore errors of an outer launcher. */
         if (read_launcher(row, &other) != MST_OK || !agree(launch, &other)) continue;
         if (launch->launcher->generic && row->depth == MSI_DEPTH_MANAGER) {
             struct msi_launch mpi = *launch;
             *launch = other;
             other = mpi;
-            other.meet = MSI_MEET_TOLD; /* a manager's PMI may be another than MPICH's */
+            other.source = MSI_ADDRESS_FROM_ENV; /* the manager's PMI may differ from MPICH's */
         }
         complete(launch, &other);
     }
-    if (st == MST_OK) st = take_master(launch);
+    if (st == MST_OK) st = read_master(launch);
     if (st == MST_OK) choose_port(launch);
     return st;
 }
 
-/* Is what they say a contradiction? Neither is one launcher inside another, nor one that says less. */
+/* A launcher inside another and one with fewer values do not contradict the other. */
 static bool contradict(const struct msi_launch *inner, const struct msi_launch *outer) {
     if (agree(inner, outer) || inner->size.value < 0 || outer->size.value < 0) return false;
-    if (inner->size.from == outer->size.from) return false; /* the outer one has no size of its own */
+    if (inner->size.from == outer->size.from) return false; /* the outer launcher does not give a size */
     if (inner->launcher->depth == MSI_DEPTH_MPI) return outer->launcher->depth == MSI_DEPTH_MPI;
-    /* RANK and WORLD_SIZE: each process of a launcher may have started several ranks, but not fewer than one. */
+    /* RANK and WORLD_SIZE: each process of an outer launcher may have started several ranks, at least one. */
     return inner->launcher->depth == MSI_DEPTH_GIVEN && inner->size.value <= outer->size.value;
 }
 
-static mst_status say_contradiction(const struct msi_launch *a, const struct msi_launch *b) {
+static mst_status fail_contradiction(const struct msi_launch *a, const struct msi_launch *b) {
     return msi_fail(MST_ERR_CONFIG,
-                    "unset those of the launcher that did not start this program; .no_discovery or "
-                    "MUSTER_DISCOVERY=0 goes by RANK and WORLD_SIZE alone",
+                    "unset the variables of the launcher that did not start this program; .no_discovery or "
+                    "MUSTER_DISCOVERY=0 uses only RANK and WORLD_SIZE",
                     "two launchers disagree: %s=%d %s=%d (%s), but %s=%d %s=%d (%s)", a->rank.from,
                     a->rank.value, a->size.from, a->size.value, a->launcher->title, b->rank.from,
                     b->rank.value, b->size.from, b->size.value, b->launcher->title);
 }
 
-static mst_status check_below(const struct msi_found *part, const struct msi_found *whole, const char *kind,
-                              const char *of, const char *title) {
+static mst_status check_below(const struct msi_launch_value *part, const struct msi_launch_value *whole,
+                              const char *kind, const char *of, const char *title) {
     if (part->value < 0 || whole->value < 0 || part->value < whole->value) return MST_OK;
     return msi_fail(MST_ERR_CONFIG, "ranks go from 0 to the size less 1",
                     "%s %d does not fit a %s of %d: %s=%d, %s=%d (%s)", kind, part->value, of, whole->value,
                     part->from, part->value, whole->from, whole->value, title);
 }
 
-/* RANK or WORLD_SIZE alone beside a launcher that says otherwise. */
+/* RANK or WORLD_SIZE must not contradict the launcher. */
 static mst_status check_given(const struct msi_launch *launch, const char *name,
-                              const struct msi_found *found) {
+                              const struct msi_launch_value *found) {
     int given = found->value;
     mst_status st = msi_variable_number(name, 0, INT_MAX, &given);
     if (st == MST_OK && given != found->value && found->value >= 0)
@@ -283,7 +283,7 @@ mst_status msi_launch_check(bool discovery, const struct msi_launch *launch) {
         struct msi_launch other;
         if (!looked_for(discovery, &msi_launchers[i]) || &msi_launchers[i] == launch->launcher) continue;
         if (read_launcher(&msi_launchers[i], &other) != MST_OK) continue;
-        if (contradict(launch, &other)) st = say_contradiction(launch, &other);
+        if (contradict(launch, &other)) st = fail_contradiction(launch, &other);
     }
     return st;
 }

@@ -1,6 +1,4 @@
-/*
- * offer.h - the address that rank 0 offers to the others through the launcher (pmi.h, pmix.h): its port, and its text.
- */
+/* offer.h - the address that rank 0 offers to the other ranks through the launcher (pmi.h, pmix.h). */
 #ifndef MSI_BOOTSTRAP_OFFER_H
 #define MSI_BOOTSTRAP_OFFER_H
 
@@ -8,10 +6,10 @@
 
 #include <muster/status.h>
 
-/* Gives the offer a port that is free on its host, beginning with the one that goes with the job. */
+/* Sets a port that is free on the host, starting from msi_launch_port(job). */
 mst_status msi_offer_choose_port(const char *job, struct msi_address *offer);
 
-/* Reads what msi_address_format wrote on rank 0. */
+/* Parses the text that rank 0 made with msi_address_format. */
 mst_status msi_offer_parse(const char *text, struct msi_address *offer);
 
 #endif

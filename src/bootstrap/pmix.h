@@ -1,13 +1,14 @@
 /*
- * pmix.h - the ranks of a job agree where to meet through the PMIx server of their launcher, as pmi.h does through PMI:
- * rank 0 puts its address under a key of the meeting (muster-0, muster-1, …), all pass a fence, the others get it.
+ * pmix.h - the ranks of a job agree on rank 0's address through the launcher's PMIx server, as pmi.h does
+ * through PMI: rank 0 puts its address under the key of the agreement (muster-0, muster-1), all ranks pass
+ * a fence, the others get it.
  *
- * libpmix.so.2 is loaded when it is needed. A program that uses MPI shares it: its PMIx_Init and PMIx_Finalize are
- * counted. Ours comes when the process ends in good order, by exit or from main, in the process that began and unless a
- * meeting failed: launchers end the whole job if a rank ends without it.
+ * libpmix.so.2 is loaded at first use. An MPI library in the same program shares it; PMIx_Init and
+ * PMIx_Finalize are counted. muster calls PMIx_Finalize when the process that called PMIx_Init exits
+ * normally, unless an agreement failed: launchers end the whole job if a rank ends without it.
  *
- * The library's calls block for as long as they like; each runs on a thread of its own, which is left behind when the
- * deadline passes or the token is fired.
+ * The library's calls have no timeout. Each runs on a thread of its own, which is abandoned after the
+ * deadline or a cancellation.
  */
 #ifndef MSI_BOOTSTRAP_PMIX_H
 #define MSI_BOOTSTRAP_PMIX_H
@@ -15,20 +16,17 @@
 #include "base/address.h"
 #include "os/wait.h"
 
-struct msi_pmix_ask {
-    int rank, size;      /* as the launcher has them */
+struct msi_pmix_job {
+    int rank, size;      /* from the launcher */
     const char *library; /* its name or path */
-    const char *advice;  /* how this launcher's users tell all ranks where rank 0 is */
+    const char *advice;  /* how to set rank 0's address with this launcher */
 };
 
-/* Can the library be loaded? It then stays. Logs why not. */
+/* Loads the library for good; logs the reason if that fails. */
 bool msi_pmix_load(const char *library);
 
-/*
- * Called by all ranks of the job. Rank 0 offers a host, and a port unless it is 0: then one is chosen that is free
- * there and goes with the job. *met becomes what rank 0 offered. A failure leaves PMIx unusable in this process.
- */
-mst_status msi_pmix_meet(const struct msi_pmix_ask *ask, const struct msi_address *offer,
-                         const struct msi_wait *wait, struct msi_address *met);
+/* As msi_pmi_agree. After a failure PMIx is unusable in this process. */
+mst_status msi_pmix_agree(const struct msi_pmix_job *job, const struct msi_address *offer,
+                          const struct msi_wait *wait, struct msi_address *agreed);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * pmix_abi.h - as much of the interface of libpmix.so.2 as pmix.c needs, so that building takes no header of PMIx's. The
- * values are those of the PMIx standard; tests/unit/test_pmix_abi.c compares them with the system's header.
+ * pmix_abi.h - as much of the interface of libpmix.so.2 as pmix.c needs, so that building takes no header of
+ * PMIx's. The values are those of the PMIx standard; tests/unit/test_pmix_abi.c compares them with the
+ * system's header.
  */
 #ifndef MSI_BOOTSTRAP_PMIX_ABI_H
 #define MSI_BOOTSTRAP_PMIX_ABI_H
@@ -27,7 +28,7 @@ struct msi_pmix_value {
         bool flag;
         char *string;
         uint32_t uint32;
-        void *room[3]; /* the largest kind is two pointers and a character */
+        void *padding[3]; /* the largest kind is two pointers and a character */
     } data;
 };
 

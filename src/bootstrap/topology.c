@@ -1,4 +1,4 @@
-/* topology.c - proving who shares a host. See topology.h. */
+/* topology.c - finds the ranks that share a host. See topology.h. */
 #include "bootstrap/topology.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -8,13 +8,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { PLACES = 62 };
+enum { LOCATIONS = 62 };
 
-/* The shared page. Lock-free 64-bit words only; published by the store, whose round trip orders the first
- * accesses. */
+/* The shared page: lock-free 64-bit words. The round trip through the store orders the first accesses. */
 struct page {
     uint64_t magic, host;
-    _Atomic uint64_t places[PLACES]; /* 0: free; taken by compare-exchange, never given back */
+    _Atomic uint64_t locations[LOCATIONS]; /* 0: free; set once by compare-exchange */
 };
 _Static_assert(sizeof(struct page) == 512, "the page's layout is shared between processes");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these words");
@@ -39,8 +38,9 @@ void msi_topology_accept(struct msi_topology *topology, struct msi_str offer) {
     char text[MSI_OFFER_MAX];
     int pid, fd;
     unsigned long long host;
-    snprintf(text, sizeof text, "%.*s", MSI_SHOW(offer));
-    if (sscanf(text, "%d %d %llx", &pid, &fd, &host) != 3 || host == topology->host) return;
+    if (sscanf(msi_str_copy(offer, text, sizeof text), "%d %d %llx", &pid, &fd, &host) != 3 ||
+        host == topology->host)
+        return;
     struct msi_segment other;
     if (msi_segment_attach(pid, fd, sizeof(struct page), &other) != MST_OK) {
         msi_log(bootstrap, INFO, "sharing no memory with pid %d: %s", pid, mst_last_error()->message);
@@ -57,15 +57,15 @@ void msi_topology_accept(struct msi_topology *topology, struct msi_str offer) {
     topology->host = host;
 }
 
-bool msi_topology_publishes(struct msi_topology *topology, uint64_t place) {
+bool msi_topology_publishes(struct msi_topology *topology, uint64_t location) {
     struct page *page = topology->shared.base ? topology->shared.base : topology->mine.base;
-    for (int i = 0; i < PLACES; i++) {
+    for (int i = 0; i < LOCATIONS; i++) {
         uint64_t seen = 0;
-        /* Relaxed: only the word itself counts; what the winner publishes goes through the store. */
-        if (atomic_compare_exchange_strong_explicit(&page->places[i], &seen, place, memory_order_relaxed,
-                                                    memory_order_relaxed))
+        /* Relaxed: the word orders nothing else; the location itself goes through the store. */
+        if (atomic_compare_exchange_strong_explicit(&page->locations[i], &seen, location,
+                                                    memory_order_relaxed, memory_order_relaxed))
             return true;
-        if (seen == place) return false;
+        if (seen == location) return false;
     }
     return true;
 }

@@ -42,7 +42,7 @@ struct msi_waiting {
 struct msi_comm_hooks {
     void *context; /* passed to all of them */
     /* Runs requests on the world's store. */
-    mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
+    mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
     /* Learns from the store which ranks have died or left. */
     mst_status (*refresh)(void *context);
     /* Is the group rank known to have died or left? */

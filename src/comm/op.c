@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define MSI_KIND_OF(id, family, share, name) [MSI_KIND_##id] = MST_KIND_##family,
-#define MST_KIND_NONE                 MST_KIND_BARRIER
+#define MST_KIND_NONE                        MST_KIND_BARRIER
 static const mst_kind kinds[MSI_KIND_COUNT] = {MSI_KINDS(MSI_KIND_OF)};
 
 void msi_op_set_call(struct msi_op *op, enum msi_kind call) {

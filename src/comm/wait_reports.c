@@ -27,7 +27,7 @@ static struct msi_str gave_up_key(const struct msi_comm *comm, char out[KEY_MAX]
     return msi_cstr(out);
 }
 
-static mst_status exec(struct msi_comm *comm, struct msi_exchange *x, size_t n) {
+static mst_status exec(struct msi_comm *comm, struct msi_store_rpc *x, size_t n) {
     struct msi_wait wait = {msi_deadline(STORE_MS), NULL};
     return comm->hooks.exec(comm->hooks.context, &wait, x, n);
 }
@@ -50,20 +50,20 @@ void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, in
     uint64_t hash = msi_hash(text, used, hash_key);
     if (hash == comm->waiting.reported) return;
     comm->waiting.reported = hash;
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = wait_key(comm, comm->rank, key), .value = msi_cstr(text)}};
     bool locked = msi_comm_let_go(comm);
     exec(comm, &x, 1); /* without it the others know a little less */
     msi_comm_hold(comm, locked);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
 void msi_wait_report_remove(struct msi_comm *comm) {
     char key[KEY_MAX];
     if (!comm->waiting.reported) return;
-    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = wait_key(comm, comm->rank, key)}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = wait_key(comm, comm->rank, key)}};
     exec(comm, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
 /* Ranks that are looked at one after the other; each is there once. */
@@ -94,8 +94,8 @@ static bool follow(struct search *search, const struct msi_comm *comm, uint64_t 
     return true;
 }
 
-static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struct msi_exchange *x) {
-    *x = (struct msi_exchange){.req = msi_read_request(key)};
+static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struct msi_store_rpc *x) {
+    *x = (struct msi_store_rpc){.req = msi_read_request(key)};
     if (exec(comm, x, 1) != MST_OK) return msi_str(NULL, 0);
     struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
     struct msi_str text = msi_value_or_none(msi_read_str(&r));
@@ -112,10 +112,10 @@ int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, 
         if (r != comm->rank && comm->engine->waits_for(work, r)) look_at(&search, r);
     for (int i = 0; i < search.n && search.ranks && msi_ms_until(end) > 0; i++) {
         char key[KEY_MAX];
-        struct msi_exchange x;
+        struct msi_store_rpc x;
         int rank = search.ranks[i];
         bool waits = follow(&search, comm, work->seq, read_note(comm, wait_key(comm, rank, key), &x));
-        msi_exchange_free(&x, 1);
+        msi_store_rpc_free(&x, 1);
         if (waits) continue;
         if (late < max) ranks[late] = rank;
         late++;
@@ -130,11 +130,11 @@ static mst_status compare_next(struct msi_comm *comm, const struct msi_waiting *
     int next = (comm->rank + 1) % comm->size, used = 0;
     uint64_t seq = 0;
     uint32_t signature = 0;
-    struct msi_exchange x;
+    struct msi_store_rpc x;
     struct msi_str note = read_note(comm, wait_key(comm, next, key), &x);
     snprintf(text, sizeof text, "%.*s", (int)(note.n < NOTE_MAX ? note.n : NOTE_MAX - 1),
              note.n ? note.p : "");
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     if (sscanf(text, "%" SCNu64 " ;%" SCNu32 " %n", &seq, &signature, &used) != 2 || used == 0) return MST_OK;
     if (seq != at->seq || signature == at->hash) return MST_OK;
     *culprit = next;
@@ -150,20 +150,20 @@ void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *fa
     char key[KEY_MAX], text[GAVE_UP_MAX];
     snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status, failure->culprit,
              failure->message);
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = gave_up_key(comm, key), .desired = msi_cstr(text)}};
     exec(comm, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
 mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit) {
     char key[KEY_MAX], text[GAVE_UP_MAX + 1], who[200];
-    struct msi_exchange x;
+    struct msi_store_rpc x;
     struct msi_str note = read_note(comm, gave_up_key(comm, key), &x);
     int rank = -1, status = 0, blamed = -1, used = 0;
     snprintf(text, sizeof text, "%.*s", (int)(note.n < GAVE_UP_MAX ? note.n : GAVE_UP_MAX),
              note.n ? note.p : "");
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     if (sscanf(text, "%d %d %d %n", &rank, &status, &blamed, &used) != 3 || used == 0) return MST_OK;
     if (rank < 0 || rank >= comm->size || rank == comm->rank || status <= 0 || status >= MST_STATUS_COUNT)
         return MST_OK;

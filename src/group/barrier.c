@@ -1,7 +1,7 @@
 /*
- * barrier.c - a barrier through the store. Each group has one count that only grows; the b-th barrier is over
- * when it has reached b times the group's size. Each rank also notes how far it is, so that the late can be
- * named.
+ * barrier.c - a barrier through the store. Each group has one count, which only grows. The b-th barrier ends
+ * when it reaches b times the group's size. Each rank also publishes the number of its last barrier, so that
+ * messages can name late ranks.
  */
 #include "base/error.h"
 #include "bootstrap/report.h"
@@ -13,7 +13,7 @@
 
 enum { LISTED_MOST = 8 };
 
-/* One try: FIRST arrives and waits, AGAIN only waits, both until somebody of the world is lost; PEEK does not wait. */
+/* FIRST arrives and waits, AGAIN only waits, both until a rank of the world is lost; PEEK does not wait. */
 enum attempt { FIRST, AGAIN, PEEK };
 static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum attempt attempt) {
     struct msi_world *world = group->world;
@@ -23,7 +23,7 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum a
     pthread_mutex_lock(&world->lock);
     int64_t seen = attempt == PEEK ? -1 : world->events_seen;
     pthread_mutex_unlock(&world->lock);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_SET,
                  .key = msi_key(keys[0], "%s%s/at/%d", world->prefix, group->id, group->rank),
                  .value = msi_cstr(text)}},
@@ -33,33 +33,30 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum a
                  .number = attempt == FIRST ? target : -target}},
     };
     mst_status st = msi_world_exec(world, wait, x, 3);
-    msi_exchange_free(x, 3);
+    msi_store_rpc_free(x, 3);
     return st;
 }
 
-/* How far each rank of the group is, by asking for all their notes at once. */
+/* Reads the number of each rank's last barrier in one batch. */
 static mst_status read_progress(const mst_group *group, uint64_t *at) {
     char(*keys)[MSI_KEY_MAX] = calloc((size_t)group->size, sizeof *keys);
-    struct msi_exchange *x = calloc((size_t)group->size, sizeof *x);
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_store_rpc *x = calloc((size_t)group->size, sizeof *x);
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = keys && x ? MST_OK : msi_fail_memory();
     for (int i = 0; i < group->size && st == MST_OK; i++)
         x[i].req = msi_read_request(msi_key(keys[i], "%s%s/at/%d", group->world->prefix, group->id, i));
     if (st == MST_OK) st = msi_world_exec(group->world, &wait, x, (size_t)group->size);
     for (int i = 0; i < group->size && st == MST_OK; i++) {
-        struct msi_reader r = msi_reader(x[i].reply.data, x[i].reply.len);
-        struct msi_str value = msi_value_or_none(msi_read_str(&r));
         char text[24];
-        snprintf(text, sizeof text, "%.*s", MSI_SHOW(value));
-        at[i] = strtoull(text, NULL, 10);
+        at[i] = strtoull(msi_str_copy(msi_store_reply_value(&x[i]), text, sizeof text), NULL, 10);
     }
-    if (x) msi_exchange_free(x, (size_t)group->size);
+    if (x) msi_store_rpc_free(x, (size_t)group->size);
     free(x);
     free(keys);
     return st;
 }
 
-static mst_status say_stalled(const mst_group *group, const uint64_t *at) {
+static mst_status fail_stalled(const mst_group *group, const uint64_t *at) {
     char list[512] = "", show[96];
     size_t used = 0;
     int late = 0, first = -1;
@@ -74,10 +71,10 @@ static mst_status say_stalled(const mst_group *group, const uint64_t *at) {
     }
     if (late > LISTED_MOST && used < sizeof list)
         snprintf(list + used, sizeof list - used, " and %d more", late - LISTED_MOST);
-    mst_status st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                             "%d of %d ranks of %s came in time; missing: %s", group->size - late,
+    mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                             "%d of %d ranks of %s arrived in time; missing: %s", group->size - late,
                              group->size, msi_group_show(group, show, sizeof show),
-                             late ? list : "nobody, but the answer did not come in time");
+                             late ? list : "none, but the answer of the store was late");
     return msi_blame(st, first);
 }
 
@@ -85,7 +82,7 @@ static mst_status explain_stall(mst_group *group) {
     uint64_t *at = calloc((size_t)group->size, sizeof *at);
     if (!at) return msi_fail_memory();
     mst_status st = read_progress(group, at);
-    if (st == MST_OK) st = say_stalled(group, at);
+    if (st == MST_OK) st = fail_stalled(group, at);
     free(at);
     return st;
 }
@@ -100,7 +97,7 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait) {
     while (st == MST_ERR_PEER_LOST) {
         st = msi_group_check(group, true);
         if (st == MST_OK) st = try_once(group, wait, AGAIN);
-        /* Whoever is gone may have been here before it went: then this barrier is complete all the same. */
+        /* The lost rank may have arrived before it was lost: then this barrier is complete. */
         else if (st == MST_ERR_PEER_LOST && try_once(group, wait, PEEK) == MST_OK)
             return MST_OK;
         else if (st == MST_ERR_PEER_LOST)

@@ -1,25 +1,10 @@
-/*
- * choice.c - whether the ranks of a group have chosen the same backends, when it is made and while they wait for each other. See
- * choice.h.
- */
+/* choice.c - checks that the ranks of a group have chosen the same backends. See choice.h. */
 #include "group/choice.h"
 #include "base/error.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-struct msi_str msi_reply_str(const struct msi_exchange *x) {
-    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
-    return msi_read_str(&r);
-}
-
-const char *msi_str_copy(struct msi_str text, char *out, size_t size) {
-    size_t n = text.n < size ? text.n : size - 1;
-    if (n) memcpy(out, text.p, n);
-    out[n] = '\0';
-    return out;
-}
 
 const char *msi_rank_show(const mst_group *group, int rank, char *out, size_t size) {
     const struct msi_member *m = &group->world->members.members[rank];
@@ -42,7 +27,7 @@ bool msi_called_off(struct msi_str end) {
 }
 
 mst_status msi_failure_read(const mst_group *group, struct msi_str note, const char *did) {
-    char text[MSI_NOTE_MAX], who[MSI_WHO_MAX + 32];
+    char text[MSI_NOTE_MAX], process[MSI_PROCESS_MAX + 32];
     int status = 0, rank = -1, culprit = -1, used = 0, size = group->world->size;
     if (msi_called_off(note)) note = msi_str(note.p + 4, note.n - 4);
     if (sscanf(msi_str_copy(note, text, sizeof text), "%d %d %d %n", &status, &rank, &culprit, &used) != 3 ||
@@ -54,15 +39,15 @@ mst_status msi_failure_read(const mst_group *group, struct msi_str note, const c
     if (culprit < 0 || culprit >= size || culprit == group->world->rank) culprit = rank;
     bool lost = status == MST_ERR_PEER_LOST || status == MST_ERR_STALLED;
     bool named = status == MST_ERR_MISMATCH || (lost && culprit != rank);
-    if (named) /* the words say by themselves whom they concern */
+    if (named) /* the message names the rank itself */
         msi_fail((mst_status)status, remedy, "%s", text + used);
     else
-        msi_fail((mst_status)status, remedy, "%s %s: %s", msi_rank_show(group, rank, who, sizeof who), did,
-                 text + used);
+        msi_fail((mst_status)status, remedy, "%s %s: %s", msi_rank_show(group, rank, process, sizeof process),
+                 did, text + used);
     return msi_blame((mst_status)status, culprit);
 }
 
-/* What a rank chose, "RANK NAME". False: that is none. */
+/* Parses the choice of a rank, "RANK NAME"; false if it is malformed. */
 static bool read_choice(const mst_group *group, struct msi_str line, int *rank, char name[MSI_BACKENDS_MAX]) {
     char text[MSI_BACKENDS_MAX + 16];
     _Static_assert(MSI_BACKENDS_MAX == 80, "as in the format below");
@@ -71,7 +56,7 @@ static bool read_choice(const mst_group *group, struct msi_str line, int *rank, 
 }
 
 mst_status msi_choice_compare(const mst_group *group, const char *wanted, struct msi_str line) {
-    char name[MSI_BACKENDS_MAX], us[MSI_WHO_MAX + 32], them[MSI_WHO_MAX + 32], show[96];
+    char name[MSI_BACKENDS_MAX], us[MSI_PROCESS_MAX + 32], them[MSI_PROCESS_MAX + 32], show[96];
     int rank, me = group->world->rank;
     if (!read_choice(group, line, &rank, name))
         return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where a backend should be",
@@ -87,27 +72,26 @@ mst_status msi_group_agree(mst_group *group, const struct msi_wait *wait) {
     char keys[2][MSI_KEY_MAX], own[MSI_BACKENDS_MAX + 16], note[MSI_NOTE_MAX];
     if (!group->ranks || group->rank < 0 || group->agreed || group->size == 1) return MST_OK;
     snprintf(own, sizeof own, "%d %s", group->world->rank, group->backends.text);
-    struct msi_exchange x[] = {{.req = {.op = MSI_OP_COMPARE_SET,
-                                        .key = group_key(group, "backend", keys[0]),
-                                        .desired = msi_cstr(own)}},
-                               {.req = msi_read_request(group_key(group, "differ", keys[1]))}};
+    struct msi_store_rpc x[] = {{.req = {.op = MSI_OP_COMPARE_SET,
+                                         .key = group_key(group, "backend", keys[0]),
+                                         .desired = msi_cstr(own)}},
+                                {.req = msi_read_request(group_key(group, "differ", keys[1]))}};
     mst_status st = msi_world_exec(group->world, wait, x, 2);
-    if (st == MST_OK) st = msi_choice_compare(group, group->backends.text, msi_reply_str(&x[0]));
+    if (st == MST_OK) st = msi_choice_compare(group, group->backends.text, msi_store_reply_str(&x[0]));
     bool differs = st == MST_ERR_MISMATCH;
-    if (st == MST_OK)
-        st = msi_failure_read(group, msi_value_or_none(msi_reply_str(&x[1])), "gave up the group");
-    msi_exchange_free(x, 2);
+    if (st == MST_OK) st = msi_failure_read(group, msi_store_reply_value(&x[1]), "gave up the group");
+    msi_store_rpc_free(x, 2);
     group->agreed = st == MST_OK;
     if (!differs) return st;
     msi_failure_write(group, st, note);
-    struct msi_exchange tell = {
+    struct msi_store_rpc report = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(keys[1]), .desired = msi_cstr(note)}};
-    msi_world_exec(group->world, wait, &tell, 1);
-    msi_exchange_free(&tell, 1);
+    msi_world_exec(group->world, wait, &report, 1);
+    msi_store_rpc_free(&report, 1);
     return st;
 }
 
-/* How many collectives whoever wrote the line had called in that comm; 0: it had not used it. */
+/* The number of collectives that the writer of the line had called in that communicator; 0: none. */
 static uint64_t find_count(struct msi_str line, const char *comm) {
     char *text = malloc(line.n + 1), entry[MSI_KEY_MAX + 4];
     snprintf(entry, sizeof entry, " %s:", comm);
@@ -117,16 +101,16 @@ static uint64_t find_count(struct msi_str line, const char *comm) {
     return count;
 }
 
-/* Another rank has come to an exchange: will it ever come to that operation? */
-static mst_status compare_places(const mst_group *group, struct msi_str line, const struct msi_waiting *at) {
-    char name[MSI_BACKENDS_MAX], who[MSI_WHO_MAX + 32], here[MSI_WHO_MAX + 32], show[96];
+/* Another rank has called an exchange: fails if it has not called this rank's operation before. */
+static mst_status check_position(const mst_group *group, struct msi_str line, const struct msi_waiting *at) {
+    char name[MSI_BACKENDS_MAX], process[MSI_PROCESS_MAX + 32], here[MSI_PROCESS_MAX + 32], show[96];
     int rank;
     if (!at->seq || !read_choice(group, line, &rank, name) || rank == group->world->rank) return MST_OK;
     if (msi_group_rank_of(group, rank) < 0) return MST_OK;
     if (find_count(line, at->comm + strlen(group->world->prefix)) >= at->seq) return MST_OK;
-    msi_fail(MST_ERR_MISMATCH, "let all ranks of a group call mst_set_backend at the same point",
+    msi_fail(MST_ERR_MISMATCH, "call mst_set_backend at the same point on all ranks of a group",
              "%s called mst_set_backend to '%s' where %s called %s, operation %llu of %s",
-             msi_rank_show(group, rank, who, sizeof who), name,
+             msi_rank_show(group, rank, process, sizeof process), name,
              msi_rank_show(group, group->world->rank, here, sizeof here), at->name,
              (unsigned long long)at->seq, msi_group_show(group, show, sizeof show));
     return msi_blame(MST_ERR_MISMATCH, rank);
@@ -136,38 +120,38 @@ void msi_exchange_key(const mst_group *group, int number, char out[MSI_KEY_MAX])
     msi_key(out, "%s%s/exchange.%d", group->world->prefix, group->id, number);
 }
 
-/* Whoever waits in the exchange hears that this rank does not come. */
+/* Reports to ranks that wait in the exchange that this rank does not call it. */
 static void call_off(const mst_group *group, const char *exchange) {
     char key[MSI_KEY_MAX + 8], note[MSI_NOTE_MAX + 4] = "off ";
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(key, sizeof key, "%s/end", exchange);
     msi_failure_write(group, MST_ERR_MISMATCH, note + 4);
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(note)}};
     msi_world_exec(group->world, &wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
-mst_status msi_group_look(mst_group *group, const struct msi_waiting *at) {
+mst_status msi_group_check_choice(mst_group *group, const struct msi_waiting *at) {
     enum { DIFFER, OWN, WORLD, COUNT };
     char keys[COUNT][MSI_KEY_MAX];
     mst_group *all = group->world->all;
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     msi_exchange_key(group, group->exchanges + 1, keys[OWN]);
     msi_exchange_key(all, all->exchanges + 1, keys[WORLD]);
-    struct msi_exchange x[COUNT] = {{.req = msi_read_request(group_key(group, "differ", keys[DIFFER]))},
-                                    {.req = msi_read_request(msi_cstr(keys[OWN]))},
-                                    {.req = msi_read_request(msi_cstr(keys[WORLD]))}};
+    struct msi_store_rpc x[COUNT] = {{.req = msi_read_request(group_key(group, "differ", keys[DIFFER]))},
+                                     {.req = msi_read_request(msi_cstr(keys[OWN]))},
+                                     {.req = msi_read_request(msi_cstr(keys[WORLD]))}};
     bool follows = group != all && !group->own_backends;
     mst_status st = MST_OK;
     if (msi_world_exec(group->world, &wait, x, follows ? COUNT : WORLD) == MST_OK) {
-        st = msi_failure_read(group, msi_value_or_none(msi_reply_str(&x[DIFFER])), "gave up the group");
+        st = msi_failure_read(group, msi_store_reply_value(&x[DIFFER]), "gave up the group");
         for (int i = OWN; i <= WORLD && st == MST_OK; i++) {
             if (i == WORLD && !follows) break;
-            st = compare_places(group, msi_value_or_none(msi_reply_str(&x[i])), at);
+            st = check_position(group, msi_store_reply_value(&x[i]), at);
             if (st != MST_OK) call_off(i == OWN ? group : all, keys[i]);
         }
     }
-    msi_exchange_free(x, COUNT);
+    msi_store_rpc_free(x, COUNT);
     return st;
 }

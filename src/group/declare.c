@@ -1,6 +1,6 @@
 /*
- * declare.c - ranks that make a group for some purpose find out whether they mean the same. The first to come leaves its line
- * under the group's key "for", as "RANK WHAT"; the others compare.
+ * declare.c - ranks compare the purpose of a group that they make together. The first one sets the group's
+ * key "for" to "RANK WHAT"; the others compare.
  */
 #include "base/error.h"
 #include "group/choice.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 
 static mst_status compare(const mst_group *group, const char *what, struct msi_str line) {
-    char us[MSI_WHO_MAX + 32], them[MSI_WHO_MAX + 32], text[MSI_NOTE_MAX];
+    char us[MSI_PROCESS_MAX + 32], them[MSI_PROCESS_MAX + 32], text[MSI_NOTE_MAX];
     int rank = -1, used = 0;
     msi_str_copy(line, text, sizeof text);
     if (sscanf(text, "%d %n", &rank, &used) != 1 || !used || rank < 0 || rank >= group->world->size)
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where a rank's words should be",
-                        MSI_SHOW(line));
+        return msi_fail(MST_ERR_PROTOCOL, NULL,
+                        "the store holds '%.*s' where the purpose of a group should be", MSI_SHOW(line));
     if (msi_str_equal(msi_str(line.p + used, line.n - (size_t)used), msi_cstr(what))) return MST_OK;
-    msi_fail(MST_ERR_MISMATCH, "let all ranks make the same, in the same order",
+    msi_fail(MST_ERR_MISMATCH, "make the same objects in the same order on all ranks",
              "%s made %.300s where %s made %.300s", msi_rank_show(group, group->world->rank, us, sizeof us),
              what, msi_rank_show(group, rank, them, sizeof them), text + used);
     return msi_blame(MST_ERR_MISMATCH, rank);
@@ -29,7 +29,7 @@ mst_status msi_group_declare(mst_group *group, const char *what, const struct ms
     msi_buf_add_format(&own, "%d %s", group->world->rank, what);
     snprintf(name, sizeof name, "%s/for", group->id);
     mst_status st = own.failed ? msi_fail_memory()
-                               : msi_world_register(group->world, wait, name, msi_buf_str(&own), &first);
+                               : msi_world_put_once(group->world, wait, name, msi_buf_str(&own), &first);
     group->declared = st == MST_OK;
     if (st == MST_OK) st = compare(group, what, msi_buf_str(&first));
     msi_buf_free(&own);

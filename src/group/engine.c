@@ -11,21 +11,21 @@
 /* If the store that rank 0 hosts is lost, rank 0 is lost, which the store cannot report. */
 static void note_host_gone(struct msi_world *world) {
     pthread_mutex_lock(&world->lock);
-    if (!world->gone[0].order)
-        world->gone[0] = (struct msi_gone){'D', INT_MAX}; /* after all events that it reported */
+    if (!world->lost_ranks[0].order)
+        world->lost_ranks[0] = (struct msi_lost_rank){'D', INT_MAX}; /* after all events that it reported */
     pthread_mutex_unlock(&world->lock);
 }
 
 static mst_status refresh(void *context) {
     struct msi_world *world = ((mst_group *)context)->world;
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = msi_world_read_events(world, &wait);
     if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0) note_host_gone(world);
     return st;
 }
 
 static char how_gone(const mst_group *group, int rank) {
-    return msi_world_how_gone(group->world, msi_group_global_rank(group, rank));
+    return msi_world_rank_event(group->world, msi_group_global_rank(group, rank));
 }
 
 static bool is_gone(void *context, int rank) {
@@ -42,7 +42,7 @@ static mst_status say_lost(void *context, int rank) {
         msi_group_check(group, false); /* reports the first lost rank: others may have left because of it */
     if (st != MST_OK) return st;
     char how = how_gone(group, rank);
-    return msi_group_say_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
+    return msi_group_fail_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
 }
 
 static int global(void *context, int rank) {
@@ -61,7 +61,7 @@ static const char *show(void *context, int rank, char *out, size_t size) {
 }
 
 /* A request that waits fails when a rank of the group is lost, or was lost before. */
-mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n) {
+mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n) {
     mst_group *group = context;
     struct msi_world *world = group->world;
     if (n != 1 || !msi_ops[x->req.op].waits) return msi_world_exec(world, wait, x, n);
@@ -72,15 +72,15 @@ mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi
         pthread_mutex_lock(&world->lock);
         int64_t seen = world->events_seen;
         pthread_mutex_unlock(&world->lock);
-        struct msi_exchange both[] = {
+        struct msi_store_rpc both[] = {
             {.req = {.op = MSI_OP_GUARD, .key = msi_key(key, "%sevents", world->prefix), .number = seen}},
             {.req = x->req}};
         st = msi_world_exec(world, wait, both, 2);
         x->reply = both[1].reply;
         both[1].reply = (struct msi_buf){0};
-        msi_exchange_free(both, 2);
+        msi_store_rpc_free(both, 2);
         if (st != MST_ERR_PEER_LOST) return st;
-        msi_exchange_free(x, 1);
+        msi_store_rpc_free(x, 1);
     }
 }
 
@@ -89,7 +89,7 @@ static mst_status agree(void *context, const struct msi_wait *wait) {
 }
 
 static mst_status look(void *context, const struct msi_waiting *at) {
-    return msi_group_look(context, at);
+    return msi_group_check_choice(context, at);
 }
 
 /* The hosts of the group's ranks, numbered from 0 in the order of their first rank; returns how many. */

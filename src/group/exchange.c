@@ -74,15 +74,15 @@ static mst_status arrive(const struct exchange *e, const struct msi_wait *wait, 
     write_failed(e, &came);
     snprintf(key, sizeof key, "%s/came", e->key);
     snprintf(end, sizeof end, "%s/end", e->key);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(e->key), .desired = msi_buf_str(&line)}},
         {.req = {.op = MSI_OP_APPEND, .key = msi_cstr(key), .value = msi_buf_str(&came)}},
         {.req = msi_read_request(msi_cstr(end))}};
     mst_status st =
         line.failed || came.failed ? msi_fail_memory() : msi_world_exec(e->group->world, wait, x, 3);
-    *off = st == MST_OK && msi_called_off(msi_reply_str(&x[2]));
-    if (st == MST_OK && !*off) st = msi_choice_compare(e->group, e->wanted->text, msi_reply_str(&x[0]));
-    msi_exchange_free(x, 3);
+    *off = st == MST_OK && msi_called_off(msi_store_reply_str(&x[2]));
+    if (st == MST_OK && !*off) st = msi_choice_compare(e->group, e->wanted->text, msi_store_reply_str(&x[0]));
+    msi_store_rpc_free(x, 3);
     msi_buf_free(&line);
     msi_buf_free(&came);
     return st;
@@ -98,12 +98,12 @@ static bool has_come(const char *came, int rank) {
 /* Names the ranks that have not come at the deadline. */
 static mst_status say_late(const struct exchange *e) {
     const mst_group *group = e->group;
-    char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_WHO_MAX + 32], show[96];
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_PROCESS_MAX + 32], show[96];
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(key, sizeof key, "%s/came", e->key);
-    struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
+    struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = msi_world_exec(group->world, &wait, &x, 1);
-    struct msi_str came = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_cstr("");
+    struct msi_str came = st == MST_OK ? msi_store_reply_value(&x) : msi_cstr("");
     char *text = malloc(came.n + 1);
     size_t used = 0;
     int late = 0, first = -1;
@@ -115,7 +115,7 @@ static mst_status say_late(const struct exchange *e) {
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", late > 1 ? ", " : "",
                                      msi_rank_show(group, rank, who, sizeof who));
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     free(text);
     if (st != MST_OK) return st;
     st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
@@ -128,13 +128,12 @@ static mst_status say_late(const struct exchange *e) {
 /* Has another rank ended it? */
 static mst_status look_at_end(const struct exchange *e) {
     char key[MSI_KEY_MAX + 8];
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(key, sizeof key, "%s/end", e->key);
-    struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
+    struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = msi_world_exec(e->group->world, &wait, &x, 1);
-    if (st == MST_OK)
-        st = msi_failure_read(e->group, msi_value_or_none(msi_reply_str(&x)), "gave up mst_set_backend");
-    msi_exchange_free(&x, 1);
+    if (st == MST_OK) st = msi_failure_read(e->group, msi_store_reply_value(&x), "gave up mst_set_backend");
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -144,9 +143,9 @@ static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *
     for (int64_t number = e->group->size;; number = -e->group->size) {
         int64_t moment = msi_deadline(LOOK_MS);
         struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
-        struct msi_exchange x = {.req = {.op = MSI_OP_BARRIER, .key = msi_cstr(key), .number = number}};
+        struct msi_store_rpc x = {.req = {.op = MSI_OP_BARRIER, .key = msi_cstr(key), .number = number}};
         mst_status st = msi_group_exec(e->group, &some, &x, 1);
-        msi_exchange_free(&x, 1);
+        msi_store_rpc_free(&x, 1);
         if (st == MST_OK || st == MST_ERR_STORE_LOST) return st;
         mst_status ended = look_at_end(e); /* the rank that gave up may have left since */
         if (ended != MST_OK) return ended;
@@ -159,17 +158,17 @@ static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *
 /* Publishes how it ended here, unless another rank has published its end first; that counts for all. */
 static mst_status conclude(struct exchange *e, mst_status st) {
     char key[MSI_KEY_MAX + 8], came[MSI_KEY_MAX + 8], note[MSI_NOTE_MAX] = "ok";
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     if (st == MST_ERR_STORE_LOST || st == MST_ERR_PEER_LOST) return st; /* the other ranks see that too */
     if (st != MST_OK) msi_failure_write(e->group, st, note);
     snprintf(key, sizeof key, "%s/end", e->key);
     snprintf(came, sizeof came, "%s/came", e->key);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(note)}},
         {.req = msi_read_request(msi_cstr(came))}};
     mst_status told = msi_world_exec(e->group->world, &wait, x, 2);
-    struct msi_str end = told == MST_OK ? msi_reply_str(&x[0]) : msi_cstr("");
-    struct msi_str all = told == MST_OK ? msi_value_or_none(msi_reply_str(&x[1])) : msi_cstr("");
+    struct msi_str end = told == MST_OK ? msi_store_reply_str(&x[0]) : msi_cstr("");
+    struct msi_str all = told == MST_OK ? msi_store_reply_value(&x[1]) : msi_cstr("");
     msi_buf_add(&e->came, all.p, all.n);
     if (told != MST_OK)
         st = told;
@@ -177,7 +176,7 @@ static mst_status conclude(struct exchange *e, mst_status st) {
         st = MST_OK;
     else if (!msi_str_equal(end, msi_cstr(note)))
         st = msi_failure_read(e->group, end, "gave up mst_set_backend");
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     return st;
 }
 
@@ -186,8 +185,8 @@ static void forget_last(const mst_group *group) {
     static const char *const parts[] = {"", "/came", "/all", "/end"};
     enum { PARTS = sizeof parts / sizeof *parts };
     char keys[PARTS][MSI_KEY_MAX + 8], last[MSI_KEY_MAX];
-    struct msi_exchange x[PARTS] = {0};
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_store_rpc x[PARTS] = {0};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     if (group->rank != 0 || group->exchanges < 2) return;
     msi_exchange_key(group, group->exchanges - 1, last);
     for (int i = 0; i < PARTS; i++) {
@@ -195,7 +194,7 @@ static void forget_last(const mst_group *group) {
         x[i].req = (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = msi_cstr(keys[i])};
     }
     msi_world_exec(group->world, &wait, x, PARTS);
-    msi_exchange_free(x, PARTS);
+    msi_store_rpc_free(x, PARTS);
 }
 
 static void set_backends(mst_group *group, const struct msi_backends *backends) {

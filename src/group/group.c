@@ -1,4 +1,4 @@
-/* group.c - groups of ranks, and what becomes of them when a rank is lost. See world.h. */
+/* group.c - groups of ranks, and lost ranks. See world.h. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "bootstrap/report.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Members that make several groups of the same ranks pair them up by this count. */
+/* Number of groups made of the same ranks and label: part of the group's id. */
 struct msi_group_count {
     uint64_t hash[2];
     unsigned count;
@@ -25,7 +25,7 @@ static unsigned next_count(struct msi_world *world, const uint64_t hash[2]) {
     return 1;
 }
 
-/* The group's part of the keys: the same on all its members, whatever else each of them has made. */
+/* Sets the group's part of the keys, which is the same on all its ranks. */
 static bool name_group(struct msi_world *world, mst_group *group, const struct msi_group_label *label) {
     static const uint64_t seeds[2][2] = {{1, 2}, {3, 4}};
     uint64_t hash[2];
@@ -52,7 +52,7 @@ static bool shares_host(const mst_group *group) {
     return true;
 }
 
-/* As much of it as there is room for, in whole characters of UTF-8. */
+/* Copies as many whole UTF-8 characters as fit. */
 static void copy_name(char to[MSI_GROUP_NAME_MAX], const char *name) {
     size_t n = strnlen(name, MSI_GROUP_NAME_MAX);
     if (n == MSI_GROUP_NAME_MAX)
@@ -61,32 +61,31 @@ static void copy_name(char to[MSI_GROUP_NAME_MAX], const char *name) {
     to[n] = '\0';
 }
 
-mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
-                         const struct msi_group_label *label, const mst_group_options *options,
-                         const struct msi_backends *backends, mst_group **group) {
-    static atomic_uint turns; /* only has to change; nothing is ordered by it */
+mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group) {
+    static atomic_uint generation; /* must only change; orders nothing */
+    int n = spec->n;
     mst_group *made = msi_handle_alloc(sizeof *made);
     if (!made) return msi_fail_memory();
-    made->handle = msi_handle_make(made, atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed));
+    made->handle = msi_handle_make(made, atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed));
     made->world = world;
     made->size = n;
     made->lost = -1;
-    made->timeout_ms = options->timeout_ms ? options->timeout_ms : world->timeout_ms;
-    if (ranks) {
-        made->ranks = malloc((size_t)n * sizeof *ranks);
+    made->timeout_ms = spec->options->timeout_ms ? spec->options->timeout_ms : world->timeout_ms;
+    if (spec->ranks) {
+        made->ranks = malloc((size_t)n * sizeof *made->ranks);
         if (!made->ranks) {
             free(made);
             return msi_fail_memory();
         }
-        memcpy(made->ranks, ranks, (size_t)n * sizeof *ranks);
+        memcpy(made->ranks, spec->ranks, (size_t)n * sizeof *made->ranks);
     }
     made->rank = msi_group_rank_of(made, world->rank);
-    made->own_backends = backends != NULL;
-    made->backends = backends ? *backends : world->all->backends;
+    made->own_backends = spec->backends != NULL;
+    made->backends = spec->backends ? *spec->backends : world->all->backends;
     made->one_host = shares_host(made);
-    copy_name(made->name, options->name ? options->name : "");
+    copy_name(made->name, spec->options->name ? spec->options->name : "");
     pthread_mutex_lock(&world->lock);
-    bool named = name_group(world, made, label) && msi_handle_add(made->handle);
+    bool named = name_group(world, made, spec->label) && msi_handle_add(made->handle);
     if (named) msi_list_push(&world->groups, &made->node);
     pthread_mutex_unlock(&world->lock);
     if (!named) {
@@ -100,12 +99,12 @@ mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
     return MST_OK;
 }
 
-void msi_group_tell_end(mst_group *group, mst_status status) {
-    struct msi_words words;
-    msi_words_keep(&words, status);
+void msi_group_report_end(mst_group *group, mst_status status) {
+    struct msi_saved_error error;
+    msi_error_save(&error, status);
     for (int i = 0; i < group->n_comms; i++)
         if (group->comms[i].comm) msi_comm_tell_end(group->comms[i].comm, status);
-    msi_words_say(&words);
+    msi_error_restore(&error);
 }
 
 void msi_group_free(mst_group *group) {
@@ -114,10 +113,75 @@ void msi_group_free(mst_group *group) {
     msi_list_remove(&group->node);
     pthread_mutex_unlock(&group->world->lock);
     for (int i = 0; i < group->n_comms; i++) msi_comm_free(group->comms[i].comm);
-    if (group->rank >= 0) msi_flight_group_remove(group->flight); /* its works are over */
+    if (group->rank >= 0) msi_flight_group_remove(group->flight); /* after its works have ended */
     free(group->comms);
     free(group->ranks);
     free(group);
+}
+
+mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group) {
+    struct msi_backends backends;
+    struct msi_group_spec own = *spec;
+    const char *backend = spec->options->backend;
+    mst_group *made;
+    mst_status st = backend ? msi_backends_parse(backend, world->backend_path, &backends) : MST_OK;
+    if (st != MST_OK) return st;
+    own.backends = backend ? &backends : NULL;
+    st = msi_group_new(world, &own, &made);
+    if (st != MST_OK) return st;
+    struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
+    if (backend) st = msi_group_agree(made, &wait);
+    if (st == MST_OK)
+        *group = made;
+    else
+        msi_group_free(made);
+    return st;
+}
+
+mst_status msi_group_refuse(const mst_group *group) {
+    if (!group)
+        return msi_fail(MST_ERR_STATE, "use a group after it was made and before it is destroyed",
+                        "the group was destroyed, or the handle is invalid");
+    return msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
+                    "this process was forked after the world was opened; it is not a rank of it");
+}
+
+void msi_group_end(mst_group **handle) {
+    mst_group *group = *handle ? msi_group_of(*handle) : NULL;
+    if (group) {
+        msi_group_leave(group);
+        msi_group_free(group);
+    }
+    *handle = NULL;
+}
+
+static int compare_ranks(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+mst_status msi_group_check_ranks(int *ranks, int n, int world_size) {
+    qsort(ranks, (size_t)n, sizeof *ranks, compare_ranks);
+    for (int i = 0; i < n; i++) {
+        if (ranks[i] < 0 || ranks[i] >= world_size)
+            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is not in this world of %d", ranks[i],
+                            world_size);
+        if (i && ranks[i] == ranks[i - 1])
+            return msi_fail(MST_ERR_INVALID, NULL, "rank %d is named twice", ranks[i]);
+    }
+    return MST_OK;
+}
+
+int msi_group_global_rank(const mst_group *group, int group_rank) {
+    if (group_rank < 0 || group_rank >= group->size) return -1;
+    return group->ranks ? group->ranks[group_rank] : group_rank;
+}
+
+int msi_group_rank_of(const mst_group *group, int global_rank) {
+    if (!group->ranks) return global_rank >= 0 && global_rank < group->size ? global_rank : -1;
+    const int *found =
+        bsearch(&global_rank, group->ranks, (size_t)group->size, sizeof *group->ranks, compare_ranks);
+    return found ? (int)(found - group->ranks) : -1;
 }
 
 const char *msi_group_show(const mst_group *group, char *out, size_t size) {
@@ -130,59 +194,58 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size) {
     return out;
 }
 
-/* Reads all events again; ranks that are known to be gone stay as they are. */
+/* Reads all events again. The first event of a rank counts. */
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait) {
     char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = msi_read_request(msi_key(key, "%sevents", world->prefix))};
+    struct msi_store_rpc x = {.req = msi_read_request(msi_key(key, "%sevents", world->prefix))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
     if (st == MST_OK) {
-        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        struct msi_str events = msi_value_or_none(msi_read_str(&r)), text = events;
+        struct msi_str events = msi_store_reply_value(&x), text = events;
         pthread_mutex_lock(&world->lock);
         struct msi_event event;
         for (int order = 1; msi_event_next(&text, &event); order++)
-            if (event.rank < world->size && event.rank != world->rank && !world->gone[event.rank].order)
-                world->gone[event.rank] = (struct msi_gone){event.kind, order};
+            if (event.rank < world->size && event.rank != world->rank && !world->lost_ranks[event.rank].order)
+                world->lost_ranks[event.rank] = (struct msi_lost_rank){event.kind, order};
         world->events_seen = (int64_t)events.n;
         pthread_mutex_unlock(&world->lock);
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
-mst_status msi_group_say_lost(const mst_group *group, int rank, char how) {
+mst_status msi_group_fail_lost(const mst_group *group, int rank, char event) {
     char show[96];
     const struct msi_member *m = &group->world->members.members[rank];
     mst_status st =
         msi_fail(MST_ERR_PEER_LOST,
-                 how == 'D' ? "look at that rank's own output; the group must be made anew without it"
-                            : "a rank that has left its world takes part in nothing any more",
-                 "rank %d (host %s, pid %d) %s; %s cannot go on", rank, m->host_name, m->pid,
-                 how == 'D' ? "died, or ended without mst_destroy_process_group" : "has left",
+                 event == 'D' ? "look at that rank's own output; the group must be recreated without it"
+                              : "a rank that has left its world cannot take part in calls",
+                 "rank %d (host %s, pid %d) %s; %s cannot continue", rank, m->host_name, m->pid,
+                 event == 'D' ? "died, or ended without mst_destroy_process_group" : "has left",
                  msi_group_show(group, show, sizeof show));
     return msi_blame(st, rank);
 }
 
-/* The rank of the group that was lost first: others may have left because of it. -1 for none. */
+/* The rank of the group that was lost first, because others may have left as a consequence; -1: none. */
 static int first_lost(const mst_group *group) {
-    const struct msi_gone *gone = group->world->gone;
+    const struct msi_lost_rank *lost = group->world->lost_ranks;
     int first = -1;
     for (int i = 0; i < group->size; i++) {
         int rank = msi_group_global_rank(group, i);
-        if (gone[rank].order && (first < 0 || gone[rank].order < gone[first].order)) first = rank;
+        if (lost[rank].order && (first < 0 || lost[rank].order < lost[first].order)) first = rank;
     }
     return first;
 }
 
 mst_status msi_group_check(mst_group *group, bool read) {
     struct msi_world *world = group->world;
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = read ? msi_world_read_events(world, &wait) : MST_OK;
     if (st != MST_OK) return st;
-    char how = 0;
+    char event = 0;
     pthread_mutex_lock(&world->lock);
     if (group->lost < 0) group->lost = first_lost(group);
-    if (group->lost >= 0) how = world->gone[group->lost].how;
+    if (group->lost >= 0) event = world->lost_ranks[group->lost].event;
     pthread_mutex_unlock(&world->lock);
-    return group->lost >= 0 ? msi_group_say_lost(group, group->lost, how) : MST_OK;
+    return group->lost >= 0 ? msi_group_fail_lost(group, group->lost, event) : MST_OK;
 }

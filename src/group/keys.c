@@ -1,85 +1,71 @@
-/* keys.c - what ranks of a world tell each other through its store, under keys of the world. See world.h. */
+/* keys.c - values that the ranks of a world exchange under keys of its store. See world.h. */
 #include "base/error.h"
 #include "bootstrap/report.h"
 #include "group/choice.h"
-#include "wire/cursor.h"
 
-mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
-                         struct msi_str value) {
+/* Runs a request on a key of the world. The value in its reply is appended to value, unless that is NULL. */
+static mst_status run(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                      struct msi_store_req req, struct msi_buf *value) {
     char key[MSI_KEY_MAX];
-    struct msi_exchange x = {
-        .req = {.op = MSI_OP_SET, .key = msi_key(key, "%s%s", world->prefix, name), .value = value}};
+    req.key = msi_key(key, "%s%s", world->prefix, name);
+    struct msi_store_rpc x = {.req = req};
     mst_status st = msi_world_exec(world, wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    if (st == MST_OK && value) {
+        struct msi_str text = msi_store_reply_value(&x);
+        msi_buf_add(value, text.p, text.n);
+        if (value->failed) st = msi_fail_memory();
+    }
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
-mst_status msi_world_register(struct msi_world *world, const struct msi_wait *wait, const char *name,
-                              struct msi_str value, struct msi_buf *there) {
-    char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
-                                     .key = msi_key(key, "%s%s", world->prefix, name),
-                                     .desired = value}};
-    mst_status st = msi_world_exec(world, wait, &x, 1);
-    if (st == MST_OK) {
-        struct msi_str first = msi_reply_str(&x);
-        msi_buf_add(there, first.p, first.n);
-    }
-    msi_exchange_free(&x, 1);
-    return st == MST_OK && there->failed ? msi_fail_memory() : st;
+mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                         struct msi_str value) {
+    return run(world, wait, name, (struct msi_store_req){.op = MSI_OP_SET, .value = value}, NULL);
 }
 
-void msi_world_drop(struct msi_world *world, const struct msi_wait *wait, const char *name) {
-    char key[MSI_KEY_MAX];
-    struct msi_exchange x = {
-        .req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(key, "%s%s", world->prefix, name)}};
-    msi_world_exec(world, wait, &x, 1);
-    msi_exchange_free(&x, 1);
+mst_status msi_world_put_once(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                              struct msi_str value, struct msi_buf *first) {
+    return run(world, wait, name, (struct msi_store_req){.op = MSI_OP_COMPARE_SET, .desired = value}, first);
 }
 
-mst_status msi_world_look(struct msi_world *world, const struct msi_wait *wait, const char *name,
+void msi_world_delete(struct msi_world *world, const struct msi_wait *wait, const char *name) {
+    run(world, wait, name, (struct msi_store_req){.op = MSI_OP_DELETE_KEY}, NULL);
+}
+
+mst_status msi_world_read(struct msi_world *world, const struct msi_wait *wait, const char *name,
                           struct msi_buf *value) {
-    char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = msi_read_request(msi_key(key, "%s%s", world->prefix, name))};
-    mst_status st = msi_world_exec(world, wait, &x, 1);
-    if (st == MST_OK) {
-        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        struct msi_str text = msi_value_or_none(msi_read_str(&r));
-        msi_buf_add(value, text.p, text.n);
-    }
-    msi_exchange_free(&x, 1);
-    return st == MST_OK && value->failed ? msi_fail_memory() : st;
+    return run(world, wait, name, msi_read_request(msi_str(NULL, 0)), value);
 }
 
-/* Until the key is there, or something became of a rank. */
+/* Waits until the key exists or a rank is lost. */
 static mst_status wait_for(struct msi_world *world, const char *name, const struct msi_wait *wait) {
     char keys[2][MSI_KEY_MAX];
     struct msi_str key = msi_key(keys[0], "%s%s", world->prefix, name);
     pthread_mutex_lock(&world->lock);
     int64_t seen = world->events_seen;
     pthread_mutex_unlock(&world->lock);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_GUARD, .key = msi_key(keys[1], "%sevents", world->prefix), .number = seen}},
         {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &key}}};
     mst_status st = msi_world_exec(world, wait, x, 2);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     return st == MST_ERR_PEER_LOST ? msi_world_read_events(world, wait) : st;
 }
 
-char msi_world_how_gone(struct msi_world *world, int rank) {
+char msi_world_rank_event(struct msi_world *world, int rank) {
     pthread_mutex_lock(&world->lock);
-    char how = world->gone[rank].order ? world->gone[rank].how : 0;
+    char event = world->lost_ranks[rank].order ? world->lost_ranks[rank].event : 0;
     pthread_mutex_unlock(&world->lock);
-    return how;
+    return event;
 }
 
 mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, const char *name, int rank,
                          struct msi_buf *value) {
     for (;;) {
-        bool gone =
-            msi_world_how_gone(world, rank); /* asked first: what it left behind was there before it went */
-        mst_status st = msi_world_look(world, wait, name, value);
-        if (st != MST_OK || value->len || gone) return st;
+        bool lost = msi_world_rank_event(world, rank); /* before the read: a lost rank writes nothing more */
+        mst_status st = msi_world_read(world, wait, name, value);
+        if (st != MST_OK || value->len || lost) return st;
         st = wait_for(world, name, wait);
         if (st != MST_OK) return st;
     }

@@ -77,7 +77,7 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
     snprintf(version, sizeof version, "%llu %llu", (unsigned long long)now.after,
              (unsigned long long)now.nth);
     mst_status st = msi_recorder_write(world->prof, &text);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_SET,
                  .key = stats_key(keys[0], world, world->rank, now),
                  .value = msi_buf_str(&text)}},
@@ -87,7 +87,7 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
         {.req = {.op = MSI_OP_DELETE_KEY, .key = stats_key(keys[2], world, world->rank, *oldest)}}};
     size_t n = summed->count < KEPT ? 2 : 3;
     if (st == MST_OK) st = msi_world_exec(world, wait, x, n);
-    msi_exchange_free(x, n);
+    msi_store_rpc_free(x, n);
     msi_buf_free(&text);
     if (st != MST_OK) return st;
     *oldest = now;
@@ -100,7 +100,7 @@ static mst_status publish(struct msi_world *world, uint64_t after, const struct 
 /* Requests for AT_ONCE ranks, two for each; too large for the stack. */
 struct requests {
     char keys[2 * AT_ONCE][MSI_KEY_MAX];
-    struct msi_exchange x[2 * AT_ONCE];
+    struct msi_store_rpc x[2 * AT_ONCE];
     bool gone[AT_ONCE];
 };
 
@@ -132,17 +132,17 @@ static mst_status read_other(struct round *round, int rank, struct version found
     struct msi_world *world = round->world;
     struct version *taken = &world->summed->taken[rank];
     bool ahead = is_later(found, wanted_version(round, rank));
-    bool stuck = round->failed && msi_world_how_gone(world, rank) != 'D' && is_later(found, *taken);
+    bool stuck = round->failed && msi_world_rank_event(world, rank) != 'D' && is_later(found, *taken);
     if (!ahead && !stuck) return MST_OK;
     char key[MSI_KEY_MAX];
-    struct msi_exchange x = {.req = msi_read_request(stats_key(key, world, rank, found))};
+    struct msi_store_rpc x = {.req = msi_read_request(stats_key(key, world, rank, found))};
     mst_status st = msi_world_exec(world, wait, &x, 1);
-    struct msi_str text = st == MST_OK ? msi_value_or_none(msi_reply_str(&x)) : msi_str(NULL, 0);
+    struct msi_str text = st == MST_OK ? msi_store_reply_value(&x) : msi_str(NULL, 0);
     if (text.n) {
         add_profile(round, rank, text);
         if (!ahead) *taken = found; /* one that is ahead is read again when rank 0 gets there */
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -150,28 +150,27 @@ static mst_status read_other(struct round *round, int rank, struct version found
 static mst_status read_some(struct round *round, const int *ranks, int n, const struct msi_wait *wait) {
     struct msi_world *world = round->world;
     struct requests *requests = round->requests;
-    struct msi_exchange *x = requests->x;
+    struct msi_store_rpc *x = requests->x;
     memset(x, 0, sizeof requests->x);
     for (int i = 0; i < n; i++) {
         struct version wanted = wanted_version(round, ranks[i]);
-        requests->gone[i] = msi_world_how_gone(world, ranks[i]); /* before reading: it published earlier */
+        requests->gone[i] = msi_world_rank_event(world, ranks[i]); /* before reading: it published earlier */
         x[2 * i].req = msi_read_request(stats_key(requests->keys[2 * i], world, ranks[i], wanted));
         x[2 * i + 1].req = msi_read_request(version_key(requests->keys[2 * i + 1], world, ranks[i]));
     }
     mst_status st = msi_world_exec(world, wait, x, 2 * (size_t)n);
     for (int i = 0; i < n && st == MST_OK; i++) {
-        struct msi_str text = msi_value_or_none(msi_reply_str(&x[2 * i]));
+        struct msi_str text = msi_store_reply_value(&x[2 * i]);
         if (text.n) {
             add_profile(round, ranks[i], text);
             world->summed->taken[ranks[i]] = wanted_version(round, ranks[i]);
             round->used[ranks[i]] = true;
         } else {
-            st = read_other(round, ranks[i], parse_version(msi_value_or_none(msi_reply_str(&x[2 * i + 1]))),
-                            wait);
+            st = read_other(round, ranks[i], parse_version(msi_store_reply_value(&x[2 * i + 1])), wait);
         }
         if (requests->gone[i]) round->settled[ranks[i]] = true;
     }
-    msi_exchange_free(x, 2 * (size_t)n);
+    msi_store_rpc_free(x, 2 * (size_t)n);
     return st;
 }
 
@@ -202,11 +201,11 @@ static mst_status wait_for(struct round *round, const int *ranks, int n, const s
     pthread_mutex_lock(&world->lock);
     int64_t seen = world->events_seen;
     pthread_mutex_unlock(&world->lock);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_GUARD, .key = msi_key(events, "%sevents", world->prefix), .number = seen}},
         {.req = {.op = MSI_OP_WAIT, .n = (size_t)n, .keys = views}}};
     mst_status st = msi_world_exec(world, &some, x, 2);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     if (st == MST_ERR_PEER_LOST) {
         round->failed = true;
         st = msi_world_read_events(world, wait);
@@ -217,9 +216,9 @@ static mst_status wait_for(struct round *round, const int *ranks, int n, const s
 /* Deletes the profiles that were read. Ranks delete their other ones later. */
 static void clean_up(const struct round *round, mst_cancel *cancel) {
     struct msi_world *world = round->world;
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), cancel};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), cancel};
     for (int next = 0; next < world->size;) {
-        struct msi_exchange *x = round->requests->x;
+        struct msi_store_rpc *x = round->requests->x;
         size_t n = 0;
         memset(x, 0, sizeof round->requests->x);
         for (; next < world->size && n < AT_ONCE; next++) {
@@ -228,7 +227,7 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
             x[n++].req = (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = key};
         }
         mst_status st = n ? msi_world_exec(world, &wait, x, n) : MST_OK;
-        msi_exchange_free(x, n);
+        msi_store_rpc_free(x, n);
         if (st != MST_OK) return;
     }
 }
@@ -237,7 +236,7 @@ static void clean_up(const struct round *round, mst_cancel *cancel) {
 static mst_status collect(struct round *round, const struct msi_wait *wait) {
     int ranks[AT_ONCE], next, n;
     mst_status st;
-    for (int r = 0; r < round->world->size; r++) round->failed |= msi_world_how_gone(round->world, r) != 0;
+    for (int r = 0; r < round->world->size; r++) round->failed |= msi_world_rank_event(round->world, r) != 0;
     while ((st = read_all(round, wait)) == MST_OK) {
         next = 0;
         n = next_open(round, &next, ranks);

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { REOPEN_MS = 1000, LAST_WORDS_MS = 2000 };
+enum { REOPEN_MS = 1000, REPORT_MS = 2000 };
 
-/* Rank 0 cannot host the store where it was told to: who told it, and how to tell it otherwise. */
-static mst_status say_told(mst_status st, const struct msi_place *place) {
+/* Rank 0 cannot host the store at its address: adds where the address comes from and how to change it. */
+static mst_status fail_to_host(mst_status st, const struct msi_join_spec *spec) {
     const mst_error_info *why = mst_last_error();
     char what[400], remedy[400];
     snprintf(what, sizeof what, "%s", why->message);
@@ -22,46 +22,45 @@ static mst_status say_told(mst_status st, const struct msi_place *place) {
                  "set MASTER_PORT or the init method to another port for all ranks, or start them with "
                  "`muster run`, which finds a free one");
     else
-        snprintf(remedy, sizeof remedy, "%s", place->advice ? place->advice : why->remedy);
-    return msi_fail(st, remedy, "%s; rank 0 was told to host the store there by %s", what, place->met_by);
+        snprintf(remedy, sizeof remedy, "%s", spec->advice ? spec->advice : why->remedy);
+    return msi_fail(st, remedy, "%s; rank 0 must host the store there because of %s", what, spec->url_from);
 }
 
-/* Opens the store that the place names: the given one, that of the url, or one of our own for a single
- * process. */
+/* Opens the store: the given one, or that of the url. */
 static mst_status open_store(struct msi_world *world, const mst_init_options *options,
-                             const struct msi_place *place, const struct msi_settings *settings,
+                             const struct msi_join_spec *spec, const struct msi_settings *settings,
                              const struct msi_wait *wait) {
     mst_store_options store_options = {.size = sizeof store_options,
-                                       .is_master = place->hosted && place->rank == 0};
+                                       .is_master = spec->hosted && spec->rank == 0};
     mst_status st;
     if (options->store) {
         world->store = options->store;
         return MST_OK;
     }
-    if (place->url.scheme == MSI_SCHEME_FILE)
-        st = msi_store_open_file(place->url.path, true, settings, wait, &world->store);
+    if (spec->url.scheme == MSI_SCHEME_FILE)
+        st = msi_store_open_file(spec->url.path, true, settings, wait, &world->store);
     else
-        st = msi_store_open(&place->url, settings, wait, &store_options, &world->store);
+        st = msi_store_open(&spec->url, settings, wait, &store_options, &world->store);
     bool mine = store_options.is_master;
-    if (mine && (st == MST_ERR_PORT_TAKEN || st == MST_ERR_ADDRESS)) st = say_told(st, place);
+    if (mine && (st == MST_ERR_PORT_TAKEN || st == MST_ERR_ADDRESS)) st = fail_to_host(st, spec);
     world->owns_store = st == MST_OK;
     return st;
 }
 
 /*
- * The store that rank 0 hosted was lost while this rank was joining. Rank 0 may have been leaving an earlier world
- * whose store this was, and will open the next: closed in good order, it is waited for as at the start; just gone, it
- * gets a moment.
+ * The store that rank 0 hosted was lost while this rank was joining. Rank 0 may have left an earlier world
+ * with that store and may open the next one. After an orderly end this rank waits until the deadline, after a
+ * loss for REOPEN_MS.
  */
 static mst_status reopen_store(struct msi_world *world, const mst_init_options *options,
-                               const struct msi_place *place, const struct msi_settings *settings,
+                               const struct msi_join_spec *spec, const struct msi_settings *settings,
                                const struct msi_wait *wait, mst_status why) {
     struct msi_wait again = *wait;
     int64_t moment = msi_deadline(REOPEN_MS);
     if (why == MST_ERR_STORE_LOST && moment < again.deadline) again.deadline = moment;
     msi_store_free(world->store);
     world->owns_store = false;
-    mst_status st = open_store(world, options, place, settings, &again);
+    mst_status st = open_store(world, options, spec, settings, &again);
     if (st != MST_ERR_UNREACHABLE || why != MST_ERR_STORE_LOST) return st;
     return msi_blame(msi_fail(why, "look at rank 0's own output",
                               "rank 0 died or left while the world was forming, and with it the store at %s",
@@ -77,46 +76,46 @@ static void release(struct msi_world *world) {
     if (world->owns_store) msi_store_free(world->store);
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
-    free(world->gone);
+    free(world->lost_ranks);
     msi_summed_free(world->summed);
     free(world);
 }
 
 static mst_status set_up(struct msi_world *world, const mst_init_options *options,
                          const struct msi_settings *settings, const char *backend) {
-    struct msi_place place;
+    struct msi_join_spec spec;
     int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
     struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
-    mst_status st = msi_discover(options, settings, &wait, &place);
+    mst_status st = msi_discover(options, settings, &wait, &spec);
     if (st != MST_OK) return st;
-    place.backend = backend;
-    world->rank = place.rank;
-    world->size = place.world_size;
+    spec.backend = backend;
+    world->rank = spec.rank;
+    world->size = spec.world_size;
     msi_rank_state_world(world->rank, world->size);
     world->forks = msi_forks();
-    world->hosted = place.hosted && !options->store;
-    if (place.url.scheme == MSI_SCHEME_TCP)
-        msi_address_format(&place.url.address, world->where);
+    world->hosted = spec.hosted && !options->store;
+    if (spec.url.scheme == MSI_SCHEME_TCP)
+        msi_address_format(&spec.url.address, world->where);
     else
-        snprintf(world->where, sizeof world->where, "%.*s", MSI_HOST_MAX, place.url.path);
+        snprintf(world->where, sizeof world->where, "%.*s", MSI_HOST_MAX, spec.url.path);
     world->timeout_ms = options->timeout_ms ? options->timeout_ms : (int)settings->timeout_ms;
-    world->gone = calloc((size_t)world->size, sizeof *world->gone);
-    if (!world->gone) return msi_fail_memory();
+    world->lost_ranks = calloc((size_t)world->size, sizeof *world->lost_ranks);
+    if (!world->lost_ranks) return msi_fail_memory();
     world->linger_ms = settings->store_linger_ms;
     world->streams = (int)settings->tcp_streams;
-    st = open_store(world, options, &place, settings, &wait);
+    st = open_store(world, options, &spec, settings, &wait);
     while (st == MST_OK) {
-        st = msi_join(world->store, &place, settings, &wait, world->prefix, &world->members);
+        st = msi_join(world->store, &spec, settings, &wait, world->prefix, &world->members);
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) break;
         if (!world->hosted || world->rank == 0) break;
-        st = reopen_store(world, options, &place, settings, &wait, st);
+        st = reopen_store(world, options, &spec, settings, &wait, st);
         if (st == MST_OK) continue;
         break;
     }
     return st;
 }
 
-/* What the world's groups are run by: as the program says, or the environment. */
+/* The world's backends, from the options or the environment. */
 static mst_status choose_backends(struct msi_world *world, const mst_init_options *options,
                                   const struct msi_settings *settings, struct msi_backends *backends) {
     snprintf(world->backend_path, sizeof world->backend_path, "%s", settings->backend_path);
@@ -127,8 +126,7 @@ static mst_status choose_backends(struct msi_world *world, const mst_init_option
     const char *device = options->comm_device,
                *wanted = options->backend ? options->backend : settings->backend;
     if (device && strcmp(device, "cpu") != 0 && strcmp(device, "gpu") != 0)
-        return msi_fail(MST_ERR_INVALID, "give \"cpu\" or \"gpu\"", ".comm_device is '%.60s', which is none",
-                        device);
+        return msi_fail(MST_ERR_INVALID, "give \"cpu\" or \"gpu\"", ".comm_device is '%.60s'", device);
     if (device && options->backend)
         return msi_fail(MST_ERR_INVALID, "give one of them", "both .comm_device and .backend are given");
     if (device) wanted = !strcmp(device, "gpu") ? "nccl" : "native";
@@ -151,8 +149,7 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (st != MST_OK) return st;
     if (!msi_rank_state_on() && getenv(MSI_RANK_STATE_VARIABLE))
         msi_log(group, DEBUG,
-                "there is no state where " MSI_RANK_STATE_VARIABLE
-                " says; the launcher is not told of calls");
+                MSI_RANK_STATE_VARIABLE " names no rank state; calls are not reported to the launcher");
     if (settings.flight) msi_flight_open();
     struct msi_world *world = calloc(1, sizeof *world);
     if (!world) return msi_fail_memory();
@@ -169,19 +166,20 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (st == MST_OK) st = msi_world_begin_prof(world, &settings);
     if (st == MST_OK) {
         mst_group_options all = {.name = "world"};
-        st = msi_group_new(world, NULL, world->size, NULL, &all, &backends, &world->all);
+        struct msi_group_spec spec = {.n = world->size, .backends = &backends, .options = &all};
+        st = msi_group_new(world, &spec, &world->all);
         if (st == MST_OK)
             st = msi_world_open_engine(
                 world, options->timeout_ms ? options->timeout_ms : settings.init_timeout_ms, options->cancel);
         if (st != MST_OK && world->all) {
-            msi_group_forget(world->all);
+            msi_group_leave(world->all);
             msi_group_free(world->all);
         }
         if (st != MST_OK) msi_world_leave(world);
     }
     if (st != MST_OK) {
-        /* The others shall be able to read why. */
-        if (world->owns_store) world->store->linger_ms = LAST_WORDS_MS;
+        /* Gives the others time to read the failure. */
+        if (world->owns_store) world->store->linger_ms = REPORT_MS;
         release(world);
         return st;
     }
@@ -202,7 +200,7 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     return msi_call_leave(entered, st);
 }
 
-mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
+mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
@@ -211,10 +209,10 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     st = MST_ERR_STORE_LOST;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
     if (!world->hosted)
-        return msi_fail(st, "see why it ended; the world must be opened anew",
-                        "the store of this world at %s is gone", world->where);
+        return msi_fail(st, "find out why it ended, then open the world again",
+                        "the store of this world at %s is lost", world->where);
     const struct msi_member *host = &world->members.members[0];
-    st = msi_fail(st, "look at rank 0's own output; the world must be opened anew",
+    st = msi_fail(st, "look at rank 0's own output, then open the world again",
                   "rank 0 (host %s, pid %d) died or left, and with it the store of this world",
                   host->host_name, host->pid);
     return msi_blame(st, 0);
@@ -223,7 +221,7 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
 void msi_world_close(struct msi_world *world, msi_printer print) {
     while (!msi_list_empty(&world->groups)) {
         mst_group *group = msi_container(world->groups.next, mst_group, node);
-        msi_group_forget(group);
+        msi_group_leave(group);
         msi_group_free(group);
     }
     msi_world_print_profile(world, print);

@@ -1,10 +1,11 @@
 /*
  * world.h - a world of ranks and the groups in it.
  *
- *  1. A world and its groups are used by one thread at a time, except that different groups may be used by
- *     different threads at once: what they share is behind the world's lock.
- *  2. The world owns its groups; the group of all its ranks is the handle that users have of it.
- *  3. A group fails when one of its ranks dies or leaves, and stays failed; groups without that rank go on.
+ *  1. One thread at a time uses a group. Different threads may use different groups; the world's lock
+ *     protects what the groups share.
+ *  2. The world owns its groups. Programs refer to the world by the handle of the group of all its ranks.
+ *  3. A group fails when one of its ranks dies or leaves, and stays failed. Groups without that rank
+ *     continue.
  */
 #ifndef MSI_GROUP_WORLD_H
 #define MSI_GROUP_WORLD_H
@@ -14,57 +15,56 @@
 #include "bootstrap/join.h"
 #include "comm/comm.h"
 #include "engine/module/registry.h"
-#include "wireup/endpoint.h"
 #include "os/host.h"
 #include "prof/record/recorder.h"
+#include "wireup/endpoint.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 enum { MSI_GROUP_NAME_MAX = 64 };
 
-/* What became of a rank: how ('D' died, 'L' left, 'F' failed to join), and as the how many-th; 0 while it is there. */
-struct msi_gone {
-    char how;
-    int order;
+/* How a rank was lost. */
+struct msi_lost_rank {
+    char event; /* 'D' died, 'L' left, 'F' failed to join */
+    int order;  /* 1 for the first lost rank of the world; 0: not lost */
 };
 
 struct msi_world {
     struct mst_store *store;
     bool owns_store;
     char prefix[MSI_PREFIX_MAX];
-    char where[MSI_ADDRESS_TEXT_MAX]; /* its store, for messages */
+    char where[MSI_ADDRESS_TEXT_MAX]; /* address of its store, for messages */
     int rank, size, timeout_ms;
-    int forks;         /* msi_forks() when it was opened: a forked child is no rank */
-    int64_t linger_ms; /* how long the rank that hosts the store waits for the others at its end */
+    int forks;         /* msi_forks() at the opening: a forked child is not a rank */
+    int64_t linger_ms; /* how long the rank that hosts the store waits for the others before it ends */
     struct msi_members members;
     struct msi_endpoint endpoint; /* for ranks of other hosts */
     struct msi_tuning tuning;
-    int streams; /* connections between ranks of different hosts; 0: as is best */
+    int streams; /* connections between two ranks of different hosts; 0: automatic */
     char backend_path[MSI_SETTING_TEXT_MAX];
-    uint32_t forced;      /* kinds that are composed even where the backend has them */
-    bool stage;           /* memory that a backend cannot use is copied */
+    uint32_t forced;      /* kinds that are composed even if the backend has them */
+    bool stage;           /* copy memory that a backend cannot use */
     bool check;           /* engines compare collectives before they begin */
     bool hosted;          /* rank 0 hosts the store */
-    _Atomic bool cut_off; /* the store is lost, and with it everything that needs it */
+    _Atomic bool cut_off; /* the store is lost */
     mst_group *all;       /* the group of all ranks */
     struct msi_prof_world *prof;
-    bool prints_profile;       /* rank 0 does, in the end */
+    bool prints_profile;       /* rank 0 prints it at the end */
     struct msi_summed *summed; /* NULL: no summary was made yet */
     pthread_mutex_t lock;      /* of what follows */
     struct msi_list groups;
-    struct msi_group_count *counts; /* how many groups were made of the same ranks */
+    struct msi_group_count *counts; /* number of groups made of the same ranks */
     size_t n_counts;
-    struct msi_gone *gone; /* by rank */
-    int64_t events_seen;   /* how many bytes of the world's events gone knows of */
+    struct msi_lost_rank *lost_ranks; /* by rank */
+    int64_t events_seen;              /* bytes of the world's events that lost_ranks covers */
 };
 
-/* A comm that a group has had: one for each backend, and kept. One that has failed is replaced when the backend is chosen again. */
+/* One communicator for each backend. A failed one is replaced when its backend is chosen again. */
 struct msi_group_comm {
-    const mst_backend *table; /* NULL: another has its place, and it is kept for its works */
-    struct msi_comm *comm;    /* NULL: it has not been needed yet */
-    char generation
-        [16]; /* "": the first of that backend; else the exchange that brought it, as all ranks call it */
+    const mst_backend *table; /* NULL: it was replaced, and exists only for its works */
+    struct msi_comm *comm;    /* NULL: not needed yet */
+    char generation[16]; /* "": the first of that backend; else the number of the exchange that made it */
 };
 
 struct mst_group {
@@ -73,23 +73,23 @@ struct mst_group {
     int rank, size; /* rank -1: not a member */
     int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
     int timeout_ms;
-    uint64_t operations;     /* begun so far, alike on all its ranks, … */
-    uint64_t messages;       /* … and messages, which are not */
-    uint64_t barriers;       /* those among them that went through the store */
-    int lost;                /* the rank that ended the group; -1 while it works */
+    uint64_t operations;     /* collectives begun; the same on all ranks */
+    uint64_t messages;       /* messages begun; differs between ranks */
+    uint64_t barriers;       /* barriers through the store */
+    int lost;                /* the rank whose loss ended the group; -1: none */
     bool one_host;           /* all its ranks share this rank's host */
-    struct msi_comm *comm;   /* for memory of the host; NULL before the first operation there */
-    struct msi_comm *device; /* likewise, for memory of the device */
+    struct msi_comm *comm;   /* for host memory; NULL before the first operation */
+    struct msi_comm *device; /* for device memory; likewise */
     struct msi_backends backends;
-    bool own_backends; /* it was given them, and does not follow its world */
-    bool declared;     /* it has told the others what it is for */
-    bool agreed;       /* it has told the others what it chose, and none is known to have chosen otherwise */
-    int exchanges;     /* how often they were, or should have been, exchanged; counts alike on all ranks */
+    bool own_backends; /* it has backends of its own and does not follow its world */
+    bool declared;     /* this rank has declared the purpose of the group */
+    bool agreed;       /* this rank has published its choice of backends, and no other choice is known */
+    int exchanges;     /* number of exchanges of backends, including failed ones; the same on all ranks */
     struct msi_group_comm *comms;
     int n_comms;
-    uint32_t flight;                       /* as the flight recorder knows it, if this rank is a member */
-    const struct msi_prof_group *recorded; /* as records know it; NULL: none of it was made */
-    mst_group *handle;                     /* what the program has of it */
+    uint32_t flight;                       /* its id in the flight recorder, if this rank is a member */
+    const struct msi_prof_group *recorded; /* its id in records; NULL: no record yet */
+    mst_group *handle;                     /* what programs use */
     char id[48];                           /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
 };
@@ -97,69 +97,73 @@ struct mst_group {
 /* Opens a world and joins it; *world is the group of all its ranks. */
 mst_status msi_world_open(const mst_init_options *options, mst_group **world);
 
-/* Opens the world's engine, if it is one that all ranks must start together; they all call it. */
+/* Opens the world's engine if all ranks must start it together. All ranks call it. */
 mst_status msi_world_open_engine(struct msi_world *world, int64_t timeout_ms, mst_cancel *cancel);
 
-/* Begins what is recorded of the world, as the environment says. */
+/* Starts profiling, as the environment says. */
 mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settings *settings);
 /*
- * The profiles of all ranks as a table or as JSON, into out on rank 0; elsewhere out stays empty. All ranks call it, and only rank 0
- * waits for the others: those that are gone, or have not come by the deadline, are missing and named.
+ * Writes the profiles of all ranks as a table or as JSON into out on rank 0; on other ranks out stays empty.
+ * All ranks call it. Only rank 0 waits for the others; ranks that are lost or late are missing, and out names
+ * them.
  */
 mst_status msi_world_summarize(struct msi_world *world, const struct msi_wait *wait, bool show_straggler,
                                bool json, struct msi_buf *out);
-/* Has the table printed at the world's end, or the program's, where the environment asks for it. */
+/* Prints the table at the end of the world or the program, if the environment asks for it. */
 typedef void (*msi_printer)(const void *text, size_t len);
 void msi_world_print_profile(struct msi_world *world, msi_printer print);
 void msi_summed_free(struct msi_summed *summed);
-/* The group as records know it; NULL if there is no memory. */
+/* The group's id in records; NULL without memory. */
 const struct msi_prof_group *msi_group_recorded(mst_group *group);
 
-/* Leaves: ends all groups and the world. */
+/* Ends all groups, leaves the world and frees it. */
 void msi_world_close(struct msi_world *world, msi_printer print);
 
 /*
- * What a group is made for: members pair up the first, second, … that they make of the same ranks with the same label. One that
- * is made once needs no counting, and so may be made in any order among others.
+ * Distinguishes groups of the same ranks. Ranks match the k-th groups that they make with the same ranks and
+ * label. A label that is used once needs no count, so groups with it can be made in any order.
  */
 struct msi_group_label {
     const char *text;
     bool once;
 };
 
-/* Makes a group of ascending, distinct ranks that are in the world; label NULL: none; backends NULL: the world's. */
-mst_status msi_group_new(struct msi_world *world, const int *ranks, int n,
-                         const struct msi_group_label *label, const mst_group_options *options,
-                         const struct msi_backends *backends, mst_group **group);
-/* The same with the backend that the options name, on which its ranks agree. */
-mst_status msi_group_make(struct msi_world *world, const int *ranks, int n,
-                          const struct msi_group_label *label, const mst_group_options *options,
-                          mst_group **group);
+/* What a group is made of. */
+struct msi_group_spec {
+    const int *ranks; /* ascending, distinct, in the world; NULL: the world itself */
+    int n;
+    const struct msi_group_label *label; /* NULL: none */
+    const struct msi_backends *backends; /* NULL: the world's */
+    const mst_group_options *options;
+};
+mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group);
+/* The same with the backend that the options name instead of spec->backends; the ranks agree on it. */
+mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group);
 /* Sorts ranks and checks that each is in the world and named once. */
 mst_status msi_group_check_ranks(int *ranks, int n, int world_size);
 /*
- * Tells the other ranks what this one made the group for, a line of text, without waiting. MST_ERR_MISMATCH blames the one who
- * came first and said otherwise.
+ * Publishes the purpose of the group, a line of text, and compares it with the first rank's, without waiting.
+ * MST_ERR_MISMATCH blames that rank.
  */
 mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait);
 void msi_group_free(mst_group *group);
 
-/* The group of a handle; NULL: it has ended, or never was. */
+/* The group of a handle; NULL: it has ended, or the handle is invalid. */
 static inline mst_group *msi_group_of(const mst_group *handle) {
     return msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
 }
-/* Says why a program cannot use a group: NULL, there is none; or this process was forked from a rank of it. */
+/* Fails: the group does not exist (NULL), or this process was forked from a rank of it. */
 mst_status msi_group_refuse(const mst_group *group);
-/* Fails unless a program can use what msi_group_of found. */
+/* Fails unless the program can use the result of msi_group_of. */
 static inline mst_status msi_group_check_use(const mst_group *group) {
     return group && group->world->forks == msi_forks_known ? MST_OK : msi_group_refuse(group);
 }
-/* Ends the group of a handle, if that and its world have not ended; *handle, which may be NULL, becomes NULL. */
+/* Ends the group of a handle, unless it or its world has ended; *handle may be NULL and becomes NULL. */
 void msi_group_end(mst_group **handle);
 
-/* Counts this rank out of what the group has in the store; the last one deletes it. */
-void msi_group_forget(mst_group *group);
-/* The same for the world, and tells the others; a rank 0 that hosts the store waits for them, at most linger_ms. */
+/* Leaves the group in the store; the last rank deletes its keys. */
+void msi_group_leave(mst_group *group);
+/* The same for the world. A rank 0 that hosts the store waits for the others, at most linger_ms. */
 void msi_world_leave(struct msi_world *world);
 
 int msi_group_global_rank(const mst_group *group, int group_rank);
@@ -169,12 +173,12 @@ int msi_group_rank_of(const mst_group *group, int global_rank);
 const char *msi_group_show(const mst_group *group, char *out, size_t size);
 
 /*
- * The comm for a buffer (NULL: none in particular), made at its first use, and the memory that the buffer is. Groups without a
- * backend for devices do not ask what memory it is.
+ * The communicator for a buffer (NULL: none in particular), made at its first use, and the buffer's kind of
+ * memory. Groups without a backend for devices do not query it.
  */
 mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
                                mst_memory *memory);
-/* The one for a memory: the device's also serves the host's where there is no other. */
+/* The communicator for a kind of memory: host memory falls back to the device's. */
 mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_comm **comm);
 static inline mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
                                         mst_memory *memory) {
@@ -185,63 +189,65 @@ static inline mst_status msi_group_comm(mst_group *group, const void *buffer, st
     return MST_OK;
 }
 
-/* Tells the other ranks what this one chose for a new group, without waiting; MST_ERR_MISMATCH if another chose otherwise. */
+/* Publishes this rank's backends for a new group, without waiting; MST_ERR_MISMATCH: others differ. */
 mst_status msi_group_agree(mst_group *group, const struct msi_wait *wait);
 /*
- * An operation of the group waits: has another rank chosen other backends, or come to an exchange of them in its place? Fails with
- * MST_ERR_MISMATCH if so, and tells the others.
+ * While an operation of the group waits: fails with MST_ERR_MISMATCH, and reports it to the others, if
+ * another rank has chosen other backends or has called an exchange of backends instead of the operation.
  */
-mst_status msi_group_look(mst_group *group, const struct msi_waiting *at);
+mst_status msi_group_check_choice(mst_group *group, const struct msi_waiting *at);
 
 /*
- * Exchanges the group's backends, which are its own from then on, or the world's and those of the groups that follow it: on all ranks
- * or on none, and they all call it. wanted NULL: this rank cannot, for the thread's last failure. Fails while operations are under way.
+ * Replaces the group's backends, or the world's and those of the groups that follow it, on all ranks or on
+ * none. All ranks call it. wanted NULL: this rank cannot, because of the thread's last failure. Fails while
+ * operations are in flight.
  */
 mst_status msi_group_exchange(mst_group *group, const struct msi_backends *wanted,
                               const struct msi_wait *wait);
-/* Writes " ID/NAME" for each backend whose comm has failed here. */
+/* Writes " ID/NAME" for each backend whose communicator has failed on this rank. */
 void msi_group_list_failed(const mst_group *group, struct msi_buf *out);
-/* Has the group make a new comm for that backend; all its ranks call it, with the same generation. */
+/* Replaces the communicator of that backend. All ranks of the group call it, with the same generation. */
 mst_status msi_group_renew(mst_group *group, const mst_backend *table, const char *generation);
-/* Takes the world's exchange back, as all ranks do. */
+/* Reverts the world's exchange; all ranks do. */
 mst_status msi_world_return(struct msi_world *world, const struct msi_backends *before);
 
-/* Waits until all ranks of the group have come so far. */
+/* A barrier through the store. */
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
 
-/* Runs requests on the world's store. One that waits ends when a rank of the group is lost. context is the group. */
-mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
-/* keys.c: puts a value under a name; puts it there unless there is one, and reads what is then; deletes it, if it can; reads it, empty if
- * there is none. */
+/* Runs requests on the world's store; fails when a rank of the group, which is context, is lost. */
+mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
+/*
+ * keys.c: values under keys of the world. put_once sets the key unless it exists, and returns the first
+ * value. read returns an empty value for a missing key. delete ignores failures.
+ */
 mst_status msi_world_put(struct msi_world *world, const struct msi_wait *wait, const char *name,
                          struct msi_str value);
-mst_status msi_world_register(struct msi_world *world, const struct msi_wait *wait, const char *name,
-                              struct msi_str value, struct msi_buf *there);
-void msi_world_drop(struct msi_world *world, const struct msi_wait *wait, const char *name);
-mst_status msi_world_look(struct msi_world *world, const struct msi_wait *wait, const char *name,
+mst_status msi_world_put_once(struct msi_world *world, const struct msi_wait *wait, const char *name,
+                              struct msi_str value, struct msi_buf *first);
+void msi_world_delete(struct msi_world *world, const struct msi_wait *wait, const char *name);
+mst_status msi_world_read(struct msi_world *world, const struct msi_wait *wait, const char *name,
                           struct msi_buf *value);
-/* Waits for what a rank puts there, which stays empty if that is gone without it. */
+/* Waits for the value that a rank puts there; it stays empty if the rank is lost before. */
 mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, const char *name, int rank,
                          struct msi_buf *value);
-/* Tells the other ranks why this one ends the group, by the thread's last failure: those that wait for it need not look for reasons. */
-void msi_group_tell_end(mst_group *group, mst_status status);
-/* Runs requests on the world's store. Once it was lost every call fails at once; where rank 0 hosted it, that
- * is said. */
-mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_exchange *x,
+/* Reports the thread's last failure to ranks that wait in the group: it is why this rank ends it. */
+void msi_group_report_end(mst_group *group, mst_status status);
+/* Runs requests on the world's store. After the store is lost, every call fails at once. */
+mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);
 
-/* Reads what became of ranks. */
+/* Reads the world's events. */
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);
-/* 'D': it died, 'L': it left in good order, 0: it is there, as far as was read. */
-char msi_world_how_gone(struct msi_world *world, int rank);
+/* The event of a lost rank, as in struct msi_lost_rank; 0: not lost, as far as events were read. */
+char msi_world_rank_event(struct msi_world *world, int rank);
 
 /*
- * Takes in what became of ranks, as far as the store tells, and fails if that ends the group:
- * MST_ERR_PEER_LOST blames the rank. read false: only looks at what is known already.
+ * Fails with MST_ERR_PEER_LOST, which blames the rank, if a rank of the group is lost. read: reads new events
+ * from the store first.
  */
 mst_status msi_group_check(mst_group *group, bool read);
 
-/* Fails with what became of a global rank: how is as in struct msi_gone. */
-mst_status msi_group_say_lost(const mst_group *group, int rank, char how);
+/* Fails because a global rank is lost; event as in struct msi_lost_rank. */
+mst_status msi_group_fail_lost(const mst_group *group, int rank, char event);
 
 #endif

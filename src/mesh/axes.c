@@ -1,4 +1,4 @@
-/* axes.c - named dimensions, and how they are chosen. See axes.h. */
+/* axes.c - named dimensions. See axes.h. */
 #include "mesh/axes.h"
 
 #include "base/error.h"
@@ -116,7 +116,7 @@ void msi_axes_show(const struct msi_axes *axes, const struct msi_grid *grid, str
     }
 }
 
-/* The names that there are, and the one that was probably meant. */
+/* Lists the names and suggests the nearest one. */
 static mst_status fail_unknown(const struct msi_axes_names *names, struct msi_str name) {
     struct msi_buf all = {0};
     const char *near = NULL;
@@ -159,20 +159,20 @@ mst_status msi_axes_take(const struct msi_axes_names *names, struct msi_str *lis
     return found ? MST_OK : fail_unknown(names, name);
 }
 
-/* Adds the dimensions of an axis to those that were named before it. */
+/* Appends the dimensions of an axis. */
 static mst_status append(const struct msi_axes_names *names, const struct msi_axis *axis, int *dims, int *n) {
     for (int i = 0; i < *n; i++)
         for (int k = 0; k < axis->n; k++)
             if (dims[i] == axis->dims[k])
                 return msi_fail(
                     MST_ERR_INVALID, "name every dimension once",
-                    "dimension '%.80s' of the mesh is named twice, by itself or in a flattened one",
+                    "dimension '%.80s' of the mesh is named twice, alone or in a flattened dimension",
                     axis->name);
     if (*n && axis->dims[0] < dims[*n - 1]) {
         struct msi_buf all = {0};
         msi_axes_join(names->own, ',', &all);
-        msi_fail(MST_ERR_INVALID, "name dimensions in the order that the mesh has them in",
-                 "'%.80s' comes too late in the list: the mesh has %.*s in this order", axis->name,
+        msi_fail(MST_ERR_INVALID, "name the dimensions in the order of the mesh",
+                 "'%.80s' is out of order in the list: the order of the mesh is %.*s", axis->name,
                  MSI_SHOW(msi_buf_str(&all)));
         msi_buf_free(&all);
         return MST_ERR_INVALID;
@@ -187,7 +187,7 @@ mst_status msi_axes_dims(const struct msi_axes_names *names, const char *list, i
     if (!list && names->own->n == 1) return append(names, &names->own->at[0], dims, n);
     if (!list)
         return msi_fail(MST_ERR_INVALID, "name one or more of them, as in \"dp\" or \"dp,tp\"",
-                        "the mesh has %d dimensions, and none was named", names->own->n);
+                        "the mesh has %d dimensions and the list names none", names->own->n);
     struct msi_str rest = msi_cstr(list);
     mst_status st;
     do {

@@ -1,8 +1,9 @@
 /*
- * axes.h - the named dimensions of a mesh, of a slice of it, or of what flattening made.
+ * axes.h - the named dimensions of a mesh, a slice or a flattened mesh.
  *
- * An axis runs along one dimension of the grid, or along several that were flattened into one. The axes of a mesh run along
- * different dimensions, in ascending order: that is what slicing must keep, and why a line of all of them is in row-major order.
+ * An axis covers one dimension of the grid, or several that were flattened into one. The axes of a mesh cover
+ * different dimensions in ascending order. Slicing keeps that order, so a line along all axes is in row-major
+ * order.
  */
 #ifndef MSI_MESH_AXES_H
 #define MSI_MESH_AXES_H
@@ -11,9 +12,9 @@
 #include "mesh/grid.h"
 
 struct msi_axis {
-    char *name; /* its number as text, where it was given none */
-    int n;      /* how many dimensions of the grid it runs along */
-    int *dims;  /* which, ascending */
+    char *name; /* without a name: its number as text */
+    int n;      /* number of dimensions of the grid that it covers */
+    int *dims;  /* ascending */
 };
 
 struct msi_axes {
@@ -21,9 +22,9 @@ struct msi_axes {
     struct msi_axis *at;
 };
 
-/* One axis for each dimension; names may be NULL. Fails on names that are empty, repeated, numbers, or have ',', '=' or spaces. */
+/* One axis for each dimension; names may be NULL. Fails on invalid or repeated names. */
 mst_status msi_axes_make(const char *const *names, int ndim, struct msi_axes *axes);
-/* Copies one more to the end. */
+/* Appends a copy. */
 mst_status msi_axes_add(struct msi_axes *axes, const char *name, const int *dims, int n);
 void msi_axes_free(struct msi_axes *axes);
 
@@ -32,21 +33,21 @@ bool msi_axes_equal(const struct msi_axes *a, const struct msi_axes *b);
 /* The axis of that name; NULL for none. */
 const struct msi_axis *msi_axes_find(const struct msi_axes *axes, struct msi_str name);
 
-/* What a name must be. */
+/* Fails if the name is invalid. */
 mst_status msi_axis_check_name(const char *name);
 
-/* Where names are looked up: the axes of a mesh, then those that flattening made (NULL: they do not count). */
+/* Where names are looked up: the axes of a mesh, then flattened axes (NULL: none). */
 struct msi_axes_names {
     const struct msi_axes *own, *flat;
 };
 
-/* The first axis of a list such as "dp,tp", which is shortened by it; numbers that are no names name own axes by their place. */
+/* Removes the first axis from a list such as "dp,tp". A number is the index of an own axis. */
 mst_status msi_axes_take(const struct msi_axes_names *names, struct msi_str *list,
                          const struct msi_axis **axis);
 
 /*
- * The dimensions of the grid that a list of names stands for, which must come in ascending order; dims has room for all of the grid's.
- * NULL stands for the only axis.
+ * The dimensions of the grid that a list of names covers; they must be in ascending order. dims has space for
+ * all dimensions of the grid. NULL stands for the only axis.
  */
 mst_status msi_axes_dims(const struct msi_axes_names *names, const char *list, int *dims, int *n);
 /* The axes themselves, copied; the list is not NULL. */

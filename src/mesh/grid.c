@@ -51,18 +51,18 @@ int msi_line_size(const struct msi_grid *grid, const int *dims, int n) {
     return size;
 }
 
-int msi_line_place(const struct msi_grid *grid, const int *dims, int n, int position) {
-    int place = 0;
+int msi_line_index(const struct msi_grid *grid, const int *dims, int n, int position) {
+    int index = 0;
     for (int i = 0; i < n; i++)
-        place = place * grid->sizes[dims[i]] + msi_grid_coordinate(grid, position, dims[i]);
-    return place;
+        index = index * grid->sizes[dims[i]] + msi_grid_coordinate(grid, position, dims[i]);
+    return index;
 }
 
-int msi_line_at(const struct msi_grid *grid, const int *dims, int n, int position, int place) {
+int msi_line_at(const struct msi_grid *grid, const int *dims, int n, int position, int index) {
     for (int i = n - 1; i >= 0; i--) {
-        int size = grid->sizes[dims[i]], step = place % size - msi_grid_coordinate(grid, position, dims[i]);
+        int size = grid->sizes[dims[i]], step = index % size - msi_grid_coordinate(grid, position, dims[i]);
         position += step * grid->strides[dims[i]];
-        place /= size;
+        index /= size;
     }
     return position;
 }

@@ -5,8 +5,8 @@
  *   sizes 2, 4:        0 1 2 3          coordinates of 6: 1, 2
  *      dimension 0     4 5 6 7          its line along dimension 1: 4 5 6 7, along dimension 0: 2 6
  *
- * A line is what a group is made of: the positions that differ from a given one along some dimensions alone. They are in
- * row-major order too: the last of those dimensions runs fastest.
+ * A group consists of a line: the positions that differ from a given one only along some dimensions, in
+ * row-major order.
  */
 #ifndef MSI_MESH_GRID_H
 #define MSI_MESH_GRID_H
@@ -15,7 +15,7 @@
 
 struct msi_grid {
     int ndim;
-    int size; /* how many positions there are: the product of the sizes */
+    int size; /* number of positions: the product of the sizes */
     int *sizes, *strides;
 };
 
@@ -27,9 +27,9 @@ static inline int msi_grid_coordinate(const struct msi_grid *grid, int position,
     return position / grid->strides[dim] % grid->sizes[dim];
 }
 
-/* The line of a position along n dimensions: its length, the position's place in it, and the position at a place. */
+/* The line of a position along n dimensions: its length, the index of a position, and vice versa. */
 int msi_line_size(const struct msi_grid *grid, const int *dims, int n);
-int msi_line_place(const struct msi_grid *grid, const int *dims, int n, int position);
-int msi_line_at(const struct msi_grid *grid, const int *dims, int n, int position, int place);
+int msi_line_index(const struct msi_grid *grid, const int *dims, int n, int position);
+int msi_line_at(const struct msi_grid *grid, const int *dims, int n, int position, int index);
 
 #endif

@@ -1,10 +1,10 @@
-/* groups.c - the groups along the dimensions of a mesh, each made when it is first asked for. See root_mesh.h. */
+/* groups.c - the groups along the dimensions of a mesh, made at their first use. See root_mesh.h. */
 #include "base/error.h"
 #include "mesh/root_mesh.h"
 
 #include <stdlib.h>
 
-/* The ranks along n of root->dims, in the order of their places. */
+/* The ranks along n of root->dims, in row-major order. */
 static int *gather_ranks(const struct msi_root_mesh *root, int n, int *count) {
     const struct msi_grid *grid = &root->grid;
     *count = msi_line_size(grid, root->dims, n);
@@ -14,9 +14,9 @@ static int *gather_ranks(const struct msi_root_mesh *root, int n, int *count) {
     return ranks;
 }
 
-/* "dp_tp" for people, and the mesh with "/0,2" behind it, by which its ranks know the group. */
+/* The name "dp_tp" for messages, and the label "MESH/0,2", which is the same on all ranks. */
 static void name_group(const struct msi_root_mesh *root, int n, struct msi_buf *name, struct msi_buf *label) {
-    const struct msi_axes *axes = &root->members[0]->axes;
+    const struct msi_axes *axes = &root->meshes[0]->axes;
     msi_buf_add_format(label, "%s/", root->id);
     for (int i = 0; i < n; i++) {
         msi_buf_add_format(name, "%s%s", i ? "_" : "", axes->at[root->dims[i]].name);
@@ -37,8 +37,9 @@ static mst_status make_group(const struct msi_root_mesh *root, int n, mst_group 
     if (st == MST_OK) {
         mst_group_options options = root->of;
         options.name = (const char *)name.data;
-        struct msi_group_label known_as = {(const char *)label.data, true};
-        st = msi_group_make(world->world, ranks, count, &known_as, &options, &made);
+        struct msi_group_label once = {(const char *)label.data, true};
+        struct msi_group_spec spec = {ranks, count, &once, NULL, &options};
+        st = msi_group_make(world->world, &spec, &made);
     }
     if (st == MST_OK) *handle = made->handle;
     free(ranks);
@@ -47,7 +48,7 @@ static mst_status make_group(const struct msi_root_mesh *root, int n, mst_group 
     return st;
 }
 
-/* Makes the group along n of root->dims and remembers it. */
+/* Makes the group along n of root->dims and stores it in the root. */
 static mst_status add_group(struct msi_root_mesh *root, int n, mst_group **handle) {
     struct msi_mesh_group *groups =
         realloc(root->groups, ((size_t)root->n_groups + 1) * sizeof *root->groups);
@@ -74,8 +75,8 @@ static mst_status find_group(struct msi_root_mesh *root, int n, mst_group **hand
     if (!found) return add_group(root, n, handle);
     if (!msi_handle_alive(found))
         return msi_fail(MST_ERR_STATE,
-                        "leave the groups of a mesh to mst_mesh_free, and free it before its world ends",
-                        "that group of the mesh was destroyed, by itself or with its world");
+                        "let mst_mesh_free end the groups of a mesh, and free the mesh before its world ends",
+                        "that group of the mesh was destroyed, alone or with its world");
     *handle = found;
     return MST_OK;
 }

@@ -1,4 +1,4 @@
-/* root_mesh.c - making and ending a mesh with all that belongs to it. See root_mesh.h. */
+/* root_mesh.c - makes and ends a mesh. See root_mesh.h. */
 #include "mesh/root_mesh.h"
 
 #include "base/error.h"
@@ -6,36 +6,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-mst_status msi_mesh_adopt(struct msi_root_mesh *root, struct msi_axes *axes, mst_mesh **member) {
-    static atomic_uint turns; /* only has to change; nothing is ordered by it */
+mst_status msi_mesh_add(struct msi_root_mesh *root, struct msi_axes *axes, mst_mesh **mesh) {
+    static atomic_uint generation; /* must only change; orders nothing */
     mst_mesh *made = msi_handle_alloc(sizeof *made);
-    mst_mesh **members = realloc(root->members, ((size_t)root->n_members + 1) * sizeof *members);
-    if (members) root->members = members;
+    mst_mesh **meshes = realloc(root->meshes, ((size_t)root->n_meshes + 1) * sizeof *meshes);
+    if (meshes) root->meshes = meshes;
     if (made)
-        made->handle = msi_handle_make(made, atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed));
-    if (!made || !members || !msi_handle_add(made->handle)) {
+        made->handle = msi_handle_make(made, atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed));
+    if (!made || !meshes || !msi_handle_add(made->handle)) {
         free(made);
         msi_axes_free(axes);
         return msi_fail_memory();
     }
     made->root = root;
     made->axes = *axes;
-    members[root->n_members++] = made;
-    *member = made;
+    meshes[root->n_meshes++] = made;
+    *mesh = made;
     return MST_OK;
 }
 
 static void free_root(struct msi_root_mesh *root) {
-    for (int i = 0; i < root->n_members; i++) {
-        msi_handle_remove(root->members[i]->handle);
-        msi_axes_free(&root->members[i]->axes);
-        free(root->members[i]);
+    for (int i = 0; i < root->n_meshes; i++) {
+        msi_handle_remove(root->meshes[i]->handle);
+        msi_axes_free(&root->meshes[i]->axes);
+        free(root->meshes[i]);
     }
     for (int i = 0; i < root->n_groups; i++) free(root->groups[i].dims);
     msi_axes_free(&root->flat);
     msi_grid_free(&root->grid);
     pthread_mutex_destroy(&root->lock);
-    free(root->members);
+    free(root->meshes);
     free(root->groups);
     free(root->found);
     free(root->dims);
@@ -56,7 +56,7 @@ mst_status msi_mesh_end(struct msi_root_mesh *root) {
     return MST_OK;
 }
 
-/* Whether the mesh has as many places as there are ranks for it. */
+/* Fails if the mesh and the world differ in size. */
 static mst_status check_size(const struct msi_root_mesh *root, const struct msi_axes *axes, bool given,
                              int world_size) {
     int n = root->grid.size;
@@ -65,15 +65,15 @@ static mst_status check_size(const struct msi_root_mesh *root, const struct msi_
     char remedy[128];
     msi_axes_show(axes, &root->grid, &shown);
     snprintf(remedy, sizeof remedy, "let the product of the sizes be %d, or start %d rank%s%s", world_size, n,
-             n == 1 ? "" : "s", n > world_size ? "" : ", or say with .ranks which take part");
-    msi_fail(MST_ERR_INVALID, remedy, "the mesh %.*s has place for %d ranks but the world has %d",
+             n == 1 ? "" : "s", n > world_size ? "" : ", or name the ranks of the mesh with .ranks");
+    msi_fail(MST_ERR_INVALID, remedy, "the mesh %.*s has %d ranks but the world has %d",
              MSI_SHOW(msi_buf_str(&shown)), n, world_size);
     msi_buf_free(&shown);
     return MST_ERR_INVALID;
 }
 
-/* Puts ranks into its places: those given, or all of the world. */
-static mst_status seat_ranks(struct msi_root_mesh *root, const int *given, int world_size) {
+/* Sets the ranks by position: the given ones, or all of the world. */
+static mst_status set_ranks(struct msi_root_mesh *root, const int *given, int world_size) {
     int n = root->grid.size;
     root->ranks = malloc((size_t)n * sizeof *root->ranks);
     int *sorted = malloc((size_t)n * sizeof *sorted);
@@ -86,7 +86,7 @@ static mst_status seat_ranks(struct msi_root_mesh *root, const int *given, int w
     return st;
 }
 
-/* What the groups of the mesh are to be like, and the scratch that finding them takes. */
+/* Sets the options of the groups and allocates scratch space. */
 static mst_status prepare_groups(struct msi_root_mesh *root, const mst_mesh_options *options) {
     size_t n = (size_t)root->grid.ndim;
     root->dims = malloc(n * sizeof *root->dims);
@@ -115,11 +115,11 @@ mst_status msi_mesh_make(struct msi_world *world, const int *shape, int ndim, co
     mst_status st = msi_grid_make(shape, ndim, &root->grid);
     if (st == MST_OK) st = msi_axes_make(names, ndim, &axes);
     if (st == MST_OK) st = check_size(root, &axes, options->ranks != NULL, world->size);
-    if (st == MST_OK) st = seat_ranks(root, options->ranks, world->size);
+    if (st == MST_OK) st = set_ranks(root, options->ranks, world->size);
     if (st == MST_OK) st = prepare_groups(root, options);
-    if (st == MST_OK && root->position >= 0) st = msi_mesh_meet(root, world, &axes);
+    if (st == MST_OK && root->position >= 0) st = msi_mesh_agree(root, world, &axes);
     if (st == MST_OK)
-        st = msi_mesh_adopt(root, &axes, whole);
+        st = msi_mesh_add(root, &axes, whole);
     else
         msi_axes_free(&axes);
     if (st == MST_OK) {

@@ -1,46 +1,46 @@
-/* slices.c - meshes that are cut or flattened from another. See root_mesh.h. */
+/* slices.c - slices and flattened meshes. See root_mesh.h. */
 #include "base/error.h"
 #include "mesh/root_mesh.h"
 
-/* The member with these axes, which are taken over: one that is there, or a new one. */
-static mst_status find_member(struct msi_root_mesh *root, struct msi_axes *axes, mst_mesh **member) {
-    for (int i = 0; i < root->n_members; i++)
-        if (msi_axes_equal(&root->members[i]->axes, axes)) {
+/* Finds or adds the mesh with these axes, and takes ownership of them. */
+static mst_status find_mesh(struct msi_root_mesh *root, struct msi_axes *axes, mst_mesh **mesh) {
+    for (int i = 0; i < root->n_meshes; i++)
+        if (msi_axes_equal(&root->meshes[i]->axes, axes)) {
             msi_axes_free(axes);
-            *member = root->members[i];
+            *mesh = root->meshes[i];
             return MST_OK;
         }
-    return msi_mesh_adopt(root, axes, member);
+    return msi_mesh_add(root, axes, mesh);
 }
 
 mst_status msi_mesh_slice(mst_mesh *mesh, const char *list, mst_mesh **slice) {
     struct msi_root_mesh *root = mesh->root;
-    bool whole = mesh == root->members[0];
+    bool whole = mesh == root->meshes[0];
     struct msi_axes_names from = {&mesh->axes, whole ? &root->flat : NULL};
     struct msi_axes picked;
     int n;
-    mst_status st = msi_axes_dims(&from, list, root->dims, &n); /* for what it refuses */
+    mst_status st = msi_axes_dims(&from, list, root->dims, &n); /* checks the list */
     if (st == MST_OK) st = msi_axes_pick(&from, list, &picked);
-    return st == MST_OK ? find_member(root, &picked, slice) : st;
+    return st == MST_OK ? find_mesh(root, &picked, slice) : st;
 }
 
-/* Whether the name is free for what flattening makes of these dimensions; true in *known: it has it already. */
+/* Fails if the name is taken by another dimension; *known: it already names these dimensions. */
 static mst_status check_flat_name(const mst_mesh *mesh, const struct msi_axis *flat, bool *known) {
     const struct msi_root_mesh *root = mesh->root;
     const struct msi_axis *before = msi_axes_find(&root->flat, msi_cstr(flat->name));
     mst_status st = msi_axis_check_name(flat->name);
     if (st != MST_OK) return st;
     *known = before != NULL;
-    if (msi_axes_find(&root->members[0]->axes, msi_cstr(flat->name)))
+    if (msi_axes_find(&root->meshes[0]->axes, msi_cstr(flat->name)))
         return msi_fail(MST_ERR_INVALID, "give the flattened dimension another name",
-                        "'%.80s' is a dimension of the mesh already", flat->name);
+                        "'%.80s' is already a dimension of the mesh", flat->name);
     if (before && !msi_axis_equal(before, flat))
         return msi_fail(MST_ERR_INVALID, "give the flattened dimension another name",
-                        "'%.80s' was made of other dimensions of the mesh before", flat->name);
+                        "'%.80s' already names other flattened dimensions of the mesh", flat->name);
     return MST_OK;
 }
 
-/* All axes of the mesh as one, of that name. */
+/* Flattens all axes of the mesh into one with that name. */
 static mst_status flatten(mst_mesh *mesh, char *name, mst_mesh **flat) {
     struct msi_root_mesh *root = mesh->root;
     struct msi_axis joined = {name, 0, root->dims};
@@ -57,7 +57,7 @@ static mst_status flatten(mst_mesh *mesh, char *name, mst_mesh **flat) {
     }
     mst_status st = check_flat_name(mesh, &joined, &known);
     if (st == MST_OK) st = msi_axes_add(&axes, name, joined.dims, joined.n);
-    if (st == MST_OK) st = find_member(root, &axes, flat);
+    if (st == MST_OK) st = find_mesh(root, &axes, flat);
     if (st == MST_OK && !known) st = msi_axes_add(&root->flat, name, joined.dims, joined.n);
     return st;
 }

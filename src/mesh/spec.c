@@ -1,4 +1,4 @@
-/* spec.c - reads "dp=2,pp=2,tp=4". See spec.h. Whether the names and sizes make sense is for others to say. */
+/* spec.c - parses "dp=2,pp=2,tp=4" without checking names and sizes. See spec.h. */
 #include "mesh/spec.h"
 
 #include "base/error.h"
@@ -9,7 +9,7 @@
 
 static const char REMEDY[] = "write a mesh as dp=2,tp=4, or as 2,4";
 
-/* One part, "dp=2" or "2": its size, and how long its name is; a name of 0 bytes: it has none. */
+/* Parses one part, "dp=2" or "2": its size and the length of its name, which is 0 without a name. */
 static mst_status read_part(struct msi_str part, int *size, size_t *name) {
     const char *equals = memchr(part.p, '=', part.n);
     size_t at = equals ? (size_t)(equals - part.p) + 1 : 0;
@@ -43,7 +43,7 @@ static mst_status add_part(struct msi_mesh_spec *spec, struct msi_str part) {
     if (st != MST_OK) return st;
     bool named = spec->ndim > 0 && spec->names[0];
     if (spec->ndim > 0 && named != (name > 0))
-        return msi_fail(MST_ERR_INVALID, REMEDY, "'%.*s' has %s name, but what comes before it has %s",
+        return msi_fail(MST_ERR_INVALID, REMEDY, "'%.*s' has %s name, but the part before it has %s",
                         MSI_SHOW(part), name ? "a" : "no", name ? "none" : "one");
     if (name && !(spec->names[spec->ndim] = strndup(part.p, name))) return msi_fail_memory();
     spec->ndim++;

@@ -1,4 +1,4 @@
-/* spec.h - a mesh as text: "dp=2,pp=2,tp=4", or "2,2,4" where the dimensions have no names. */
+/* spec.h - a mesh as text: "dp=2,pp=2,tp=4", or "2,2,4" without names. */
 #ifndef MSI_MESH_SPEC_H
 #define MSI_MESH_SPEC_H
 
@@ -7,7 +7,7 @@
 struct msi_mesh_spec {
     int ndim;
     int *sizes;
-    char **names; /* NULL: they have none */
+    char **names; /* NULL: no names */
 };
 
 mst_status msi_mesh_parse(const char *text, struct msi_mesh_spec *spec);

@@ -58,7 +58,7 @@ const char *msi_cpu_features(char *out, size_t size) {
 }
 #endif
 
-/* /proc/cpuinfo gives ARM cores as numbers; these are the ones that servers have. */
+/* /proc/cpuinfo names ARM cores by number; these are server cores. */
 static const char *arm_name(const char *part) {
     static const struct {
         const char *part, *name;
@@ -109,7 +109,7 @@ int msi_forks(void) {
 
 int msi_pid(void) {
     static _Atomic uint64_t
-        known; /* forks + 1, and above 32 bits the pid; whoever stores it stores the same */
+        known; /* forks + 1, and the pid in the upper 32 bits; all threads store the same value */
     uint64_t forks = (uint32_t)msi_forks() + 1u, seen = atomic_load_explicit(&known, memory_order_relaxed);
     if ((uint32_t)seen == forks) return (int)(seen >> 32);
     int pid = (int)getpid();

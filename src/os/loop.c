@@ -13,10 +13,9 @@ enum { BATCH = 256 };
 struct msi_loop {
     int epoll;
     struct msi_source waker;
-    struct msi_list
-        timers; /* by time; most are set with one and the same delay, so that appending finds the place */
+    struct msi_list timers; /* sorted by time; most have the same delay, so insertion starts at the end */
     struct epoll_event batch[BATCH];
-    int at, count; /* the event being handled, and how many there are */
+    int at, count; /* the current event, and the number of events */
 };
 
 static void drain_waker(struct msi_source *source, uint32_t events) {
@@ -33,7 +32,7 @@ mst_status msi_loop_open(struct msi_loop **loop) {
     made->epoll = epoll_create1(EPOLL_CLOEXEC);
     made->waker = (struct msi_source){drain_waker, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     mst_status st = MST_OK;
-    if (made->epoll < 0 || made->waker.fd < 0) st = msi_fail_errno(errno, "cannot make an event loop");
+    if (made->epoll < 0 || made->waker.fd < 0) st = msi_fail_errno(errno, "cannot create an event loop");
     if (st == MST_OK) st = msi_loop_add(made, &made->waker, EPOLLIN);
     if (st != MST_OK) {
         msi_loop_close(made);

@@ -1,4 +1,4 @@
-/* netif.c - network interfaces, and which address others shall use. See host.h. */
+/* netif.c - network interfaces and the address that other hosts use. See host.h. */
 #include "base/error.h"
 #include "os/host.h"
 
@@ -36,8 +36,7 @@ int msi_netif_list(struct msi_netif *list, int max) {
     return n;
 }
 
-/* The local end of a datagram socket that is connected there: nothing is sent, but the kernel picks a route.
- */
+/* The local address of a connected datagram socket: the kernel chooses the route without sending. */
 static bool route_to(const struct msi_address *target, char out[64]) {
     char port[16];
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICSERV}, *found = NULL;
@@ -68,7 +67,7 @@ static bool is_loopback(const struct sockaddr *address) {
     return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
 }
 
-bool msi_shm_is_hidden(const char *name) {
+bool msi_host_is_loopback(const char *name) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     char address[sizeof(struct in6_addr)];
     bool meant = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
@@ -81,11 +80,11 @@ bool msi_shm_is_hidden(const char *name) {
     return all;
 }
 
-/* The first interface that fits, IPv4 before IPv6. */
+/* The first suitable interface, IPv4 before IPv6. */
 static const struct msi_netif *pick(const struct msi_netif *list, int n, const char *ifname) {
     for (int six = 0; six < 2; six++)
         for (int i = 0; i < n; i++) {
-            bool link_local = strchr(list[i].address, '%'); /* means nothing on another host */
+            bool link_local = strchr(list[i].address, '%'); /* not valid on another host */
             if (list[i].six != (six == 1) || !list[i].up || link_local) continue;
             if (*ifname ? !strcmp(list[i].name, ifname) : !list[i].loopback) return &list[i];
         }
@@ -111,10 +110,10 @@ mst_status msi_netif_choose(const char *advertise, const char *ifname, const str
         for (int i = 0; i < n; i++)
             if (!strstr(names, list[i].name) && strlen(names) + strlen(list[i].name) + 2 < sizeof names)
                 strcat(strcat(names, " "), list[i].name);
-        return msi_fail(
-            MST_ERR_CONFIG, "name one of those, or unset it",
-            "MUSTER_SOCKET_IFNAME='%s' is no interface that is up with an address here; there are%s", ifname,
-            names);
+        return msi_fail(MST_ERR_CONFIG, "use one of those, or unset it",
+                        "MUSTER_SOCKET_IFNAME='%s' is not an interface of this host that is up and has an "
+                        "address; those are:%s",
+                        ifname, names);
     }
     snprintf(out, 64, "%s", found ? found->address : "127.0.0.1");
     *why = *ifname ? "MUSTER_SOCKET_IFNAME"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A limit on the size of files counts here, too, and going beyond it raises a signal that nobody expects of this. */
+/* RLIMIT_FSIZE applies to a memfd too; exceeding it would raise SIGXFSZ. */
 static int resize(int fd, size_t size) {
     const struct timespec at_once = {0, 0};
     sigset_t limit, before;
@@ -27,7 +27,7 @@ static int resize(int fd, size_t size) {
 
 mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *segment) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return msi_fail_errno(errno, "cannot make a shared segment of %zu bytes", size);
+    if (fd < 0) return msi_fail_errno(errno, "cannot create a shared segment of %zu bytes", size);
     void *base = MAP_FAILED;
     if (!resize(fd, size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
         base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -48,7 +48,7 @@ mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *
     struct stat info;
     void *base = MAP_FAILED;
     errno = EINVAL;
-    /* Whatever that descriptor is by now, only a file of the right size that cannot shrink is safe to map. */
+    /* The descriptor may have been reused: map only a file of the right size that cannot shrink. */
     int seals = fcntl(here, F_GET_SEALS);
     if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(here, &info) && info.st_size == (off_t)size)
         base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, here, 0);

@@ -17,7 +17,7 @@
 
 enum { BACKLOG = 4096, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 500, SILENCE_SECONDS = 30 };
 
-/* A third of the time passes before the first of four probes. */
+/* The first of four probes is sent after a third of the time. */
 static void probe_when_idle(int fd, int seconds) {
     int on = 1, count = 4, idle = seconds / 3 > 0 ? seconds / 3 : 1, interval = (seconds - idle) / count;
     if (interval < 1) interval = 1;
@@ -39,7 +39,7 @@ void msi_socket_expect(int fd, int seconds) {
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
-/* getaddrinfo's answer; NULL and the reason in *error. */
+/* The result of getaddrinfo; NULL, with the reason in *error. */
 static struct addrinfo *resolve(const struct msi_address *address, int flags, int *error) {
     char port[16];
     snprintf(port, sizeof port, "%d", address->port);
@@ -52,14 +52,14 @@ static mst_status bind_failed(const struct msi_address *address, int error) {
     char where[MSI_ADDRESS_TEXT_MAX], holder[96];
     msi_address_format(address, where);
     if (error == EADDRINUSE) {
-        const char *who = msi_port_holder(address->port, holder, sizeof holder);
+        const char *process = msi_port_holder(address->port, holder, sizeof holder);
         return msi_fail(MST_ERR_PORT_TAKEN,
                         "choose another port (MASTER_PORT or the url), or port 0 for a free one",
-                        "cannot listen on %s: the port is taken%s%s", where, *who ? " by " : "", who);
+                        "cannot listen on %s: the port is taken%s%s", where, *process ? " by " : "", process);
     }
     if (error == EADDRNOTAVAIL)
         return msi_fail(MST_ERR_ADDRESS,
-                        "rank 0 must run where the master address is; or name an address of this machine",
+                        "run rank 0 on the host of the master address, or use an address of this machine",
                         "cannot listen on %s: this machine does not have that address", where);
     return msi_fail(MST_ERR_SYSTEM, error == EACCES ? "ports below 1024 need privileges" : NULL,
                     "cannot listen on %s: %s", where, strerror(error));
@@ -100,14 +100,14 @@ mst_status msi_listen(const struct msi_address *address, int *fd, int *port) {
     return MST_OK;
 }
 
-/* Whether the other end of a Unix socket runs as this user or as root. */
+/* Does the other end of a Unix socket run as this user or as root? */
 static bool same_user(int fd) {
     struct ucred peer;
     socklen_t len = sizeof peer;
     return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && (peer.uid == geteuid() || peer.uid == 0);
 }
 
-/* The name of the Unix socket that goes with a TCP address; its length, or 0. */
+/* Sets the name of the Unix socket for a TCP address; returns its length, or 0. */
 static socklen_t local_name(const struct sockaddr *address, socklen_t len, struct sockaddr_un *name) {
     char host[80], port[16];
     *name = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -161,7 +161,7 @@ static bool reset_if_self(int s) {
     return true;
 }
 
-/* One attempt at one address: MST_OK, or *error says why not; the wait's own end is passed on. */
+/* One attempt to connect to one address. Fails with the status of the wait, or with *error set. */
 static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *wait, int *fd, int *error) {
     int s = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s < 0) {
@@ -224,11 +224,11 @@ mst_status msi_connect(const struct msi_address *address, bool local, const stru
             if (st == MST_OK) continue;
         }
         if (st != MST_ERR_TIMEOUT) return st;
-        return msi_fail(
-            MST_ERR_UNREACHABLE,
-            "is the process that hosts the store started, and are its address and port right here?",
-            "nobody answers at %s (%s; %d attempts in %.1f s)", where,
-            found ? strerror(error) : gai_strerror(lookup), attempts, (double)(msi_now() - begin) / 1e9);
+        return msi_fail(MST_ERR_UNREACHABLE,
+                        "check that the process that hosts the store is running, and its address and port",
+                        "cannot reach %s (%s; %d attempts in %.1f s)", where,
+                        found ? strerror(error) : gai_strerror(lookup), attempts,
+                        (double)(msi_now() - begin) / 1e9);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * socket.h - TCP sockets with deadlines. All descriptors made here are non-blocking and close on exec, with
- * TCP_NODELAY and keep-alive probes that notice a vanished host in about half a minute.
+ * socket.h - TCP sockets with deadlines. All sockets are non-blocking and close-on-exec, with TCP_NODELAY and
+ * keep-alive probes that detect a dead host in about half a minute.
  */
 #ifndef MSI_OS_SOCKET_H
 #define MSI_OS_SOCKET_H
@@ -13,32 +13,31 @@
 #include <sys/uio.h>
 
 /*
- * Listens on just the address that host names. *port is the real port where 0 was asked for.
- * MST_ERR_PORT_TAKEN names the holder where it can be seen; MST_ERR_ADDRESS if host is not an address of
- * ours.
+ * Listens on the address of host. *port is the actual port if address->port is 0. MST_ERR_PORT_TAKEN names
+ * the process if it is visible; MST_ERR_ADDRESS: host is not an address of this machine.
  */
 mst_status msi_listen(const struct msi_address *address, int *fd, int *port);
 
 /*
- * Connects, trying every address of the name again and again with growing pauses, until somebody answers or
- * the wait ends: MST_ERR_UNREACHABLE with the last reason and the number of attempts, or MST_ERR_CANCELLED.
+ * Connects; tries every address of the name repeatedly, with growing pauses, until the wait ends:
+ * MST_ERR_UNREACHABLE with the last error and the number of attempts, or MST_ERR_CANCELLED.
  */
 mst_status msi_connect(const struct msi_address *address, bool local, const struct msi_wait *wait, int *fd);
 
 /*
- * A server's second endpoint, for clients on the same machine and in the same network namespace: a Unix socket in
- * the abstract name space, named after the address, which is cheaper than TCP on loopback. msi_connect knocks
- * there first if local is true, and goes in only if the server runs as the same user or as root. *fd is -1
- * where the name is taken or Unix sockets are missing; that is no failure.
+ * A second listener for clients on the same machine and in the same network namespace: a Unix socket in the
+ * abstract name space, named after the address. It is cheaper than TCP on loopback. msi_connect tries it
+ * first if local is true, and uses it only if the server runs as the same user or as root. *fd is -1 if the
+ * name is taken or Unix sockets are not available.
  */
 void msi_listen_local(int tcp_fd, int *fd);
 
-/* Sets the options named above on an accepted socket. */
+/* Sets these options on an accepted socket. */
 void msi_socket_tune(int fd);
 
 /*
- * Lets a connection end once its host has been silent for so many seconds, also where something was sent that it does not take.
- * Not for links between ranks: one that computes and does not read for a while is not lost.
+ * Closes a connection after its host has been silent for this time, also with unacknowledged data. Not for
+ * links between ranks: a rank that computes may not read for a long time.
  */
 void msi_socket_expect(int fd, int seconds);
 
@@ -46,25 +45,25 @@ void msi_socket_expect(int fd, int seconds);
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);
 
 /*
- * What holds a port: "pid 123 (python3)", which listens there or has connected from there, "a closed connection
- * (TIME_WAIT)", or "" if it cannot be seen. Returns out.
+ * What holds a port: "pid 123 (python3)", which listens there or has connected from there, "a closed
+ * connection (TIME_WAIT)", or "" if it cannot be seen. Returns out.
  */
 const char *msi_port_holder(int port, char *out, size_t size);
 
 /*
- * Begins to connect and does not wait: *fd has POLLOUT once that succeeded or failed, and msi_socket_error
- * tells which. Only the first address of a name is tried; looking up a name, unlike an address, may block.
+ * Starts to connect without waiting: *fd has POLLOUT after success or failure; then call msi_socket_error.
+ * Tries only the first address of a name. Resolving a name may block.
  */
 mst_status msi_connect_begin(const struct msi_address *address, int *fd);
 
-/* The error that is pending at a socket, as errno has them; 0 for none. */
+/* The pending error of a socket, as in errno; 0: none. */
 int msi_socket_error(int fd);
 
-/* recv and send, but no cancellation points of threads: those cost two atomic operations a call. */
+/* recv and send without thread cancellation points, which cost two atomic operations per call. */
 ssize_t msi_recv(int fd, void *data, size_t n);
 ssize_t msi_send(int fd, const void *data, size_t n);
 
-/* The same with several buffers, and a look at what there is to receive. */
+/* The same with several buffers, and with MSG_PEEK. */
 ssize_t msi_recv_vector(int fd, struct iovec *parts, size_t n);
 ssize_t msi_send_vector(int fd, struct iovec *parts, size_t n);
 ssize_t msi_recv_peek(int fd, void *data, size_t n);

@@ -10,7 +10,7 @@
 
 bool msi_tick_raw;
 
-/* Has the system gone back to another clock, since the counters of its processors do not agree? */
+/* Has the kernel chosen another clock because the processors' counters disagree? */
 static bool is_distrusted(void) {
     char name[32] = "";
     FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
@@ -20,7 +20,7 @@ static bool is_distrusted(void) {
     return !strcmp(name, "hpet") || !strcmp(name, "acpi_pm") || !strcmp(name, "jiffies");
 }
 
-/* Does the counter run at one speed in all states of the processor? */
+/* Does the counter run at a constant rate (invariant TSC)? */
 static void find_out(void) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     msi_tick_raw = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8) && !is_distrusted();
@@ -34,7 +34,7 @@ void msi_tick_begin(void) {
     pthread_once(&once, find_out);
 }
 
-/* Of several looks the one that took least: nothing came between the two clocks. */
+/* Takes several samples and keeps the fastest one, which was not interrupted. */
 struct msi_tick_look msi_tick_look(void) {
     struct msi_tick_look best = {0, 0};
     uint64_t least = UINT64_MAX;

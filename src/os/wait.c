@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The event descriptor stays readable once fired, so that every later wait sees it too. */
+/* The eventfd stays readable after cancellation, so that later waits see it too. */
 struct mst_cancel {
     int fd;
 };
@@ -45,7 +45,7 @@ int msi_cancel_fd(const mst_cancel *cancel) {
     return cancel ? cancel->fd : -1;
 }
 
-/* MST_OK also when the pause is over, unless it ended because the deadline passed. */
+/* The end of the pause is MST_OK, unless the deadline ended it. */
 static mst_status wait_until(const struct msi_wait *wait, int64_t until, int fd, short events,
                              const char *what) {
     struct pollfd fds[2] = {{.fd = fd, .events = events},

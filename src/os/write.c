@@ -11,10 +11,10 @@ int msi_write_all(int fd, const void *data, size_t len) {
         if (n > 0) {
             at += n;
         } else if (n == 0) {
-            return ENOSPC; /* never seen of regular files, but it must not go round for ever */
+            return ENOSPC; /* avoids an endless loop */
         } else if (errno == EAGAIN) {
-            struct pollfd room = {.fd = fd, .events = POLLOUT};
-            poll(&room, 1, -1);
+            struct pollfd ready = {.fd = fd, .events = POLLOUT};
+            poll(&ready, 1, -1);
         } else if (errno != EINTR) {
             return errno;
         }

@@ -1,10 +1,10 @@
-/* write.h - writing all of something to a descriptor. */
+/* write.h - writes a whole buffer to a descriptor. */
 #ifndef MSI_OS_WRITE_H
 #define MSI_OS_WRITE_H
 
 #include <stddef.h>
 
-/* Waits for room where there is none at the moment. 0, or the errno that ended it, with some of it written maybe. */
+/* Waits if the descriptor is not ready. Returns 0, or an errno after a partial write. */
 int msi_write_all(int fd, const void *data, size_t len);
 
 #endif

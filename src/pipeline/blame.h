@@ -1,9 +1,10 @@
 /*
- * blame.h - who ended a pipeline, as all its ranks say it. Each has links to its neighbours alone, and would blame these for what
- * happened further away. So the first to fail leaves its words in the store, and the others repeat them.
+ * blame.h - finds the rank that caused the failure of a pipeline. A rank is connected only to its neighbours
+ * and would blame them for failures of other stages. So the first rank that fails writes its failure into the
+ * store, and the others report the same.
  *
- * Keys, under those of the pipeline's own group: gave_up.N, how it ended after N meetings, "ok" or the first failure; waits/R, the rank
- * that rank R has waited for longer than a second or half of what it may.
+ * Keys, under those of the pipeline's group: gave_up.N, the result after N agreements, "ok" or the first
+ * failure; waits/R, the rank that rank R has waited for longer than a second or half of its timeout.
  */
 #ifndef MSI_PIPELINE_BLAME_H
 #define MSI_PIPELINE_BLAME_H
@@ -11,15 +12,16 @@
 #include "pipeline/pipeline.h"
 
 /*
- * How a meeting or a run ends is what the first says of it. status: how it stands with this stage, with the thread's words where it
- * failed; becomes how it ends. False: the store could not be asked, so others may think otherwise.
+ * The first rank decides the result of an agreement or a run. status: this stage's result, with the thread's
+ * last failure; becomes the common result. False: the store is not available, so the results of other ranks
+ * may differ.
  */
 bool msi_blame_settle(mst_pipeline *p, mst_status *status);
-/* This stage has waited for a neighbour for some time; -1: it has come. */
+/* Publishes that this stage has waited for a neighbour for some time; -1: no longer. */
 void msi_blame_wait(mst_pipeline *p, int neighbour);
-/* The stage that keeps this one waiting for a neighbour, both by global rank: the neighbour, or one that keeps that waiting too. */
+/* The global rank that causes the wait for a neighbour: the end of the chain of waits. */
 int msi_blame_late(mst_pipeline *p, int neighbour);
-/* Takes what this stage wrote for others out of the store; the ends go with the group. */
+/* Deletes this stage's keys from the store; the group deletes gave_up.N. */
 void msi_blame_forget(mst_pipeline *p);
 
 #endif

@@ -5,18 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The world's own backends are for those that do not follow it. */
+/* Pairs of the world get its backends as their own only if they do not follow it. */
 static const struct msi_backends *backends_of(const mst_group *stages, const struct msi_pairs_kind *kind) {
     return stages->own_backends && (stages->ranks || !kind->follow) ? &stages->backends : NULL;
 }
 
-/* Labelled, so that groups that the program makes of the same ranks are counted apart. */
+/* The label separates them from groups that the program makes of the same ranks. */
 static mst_status make(const mst_group *stages, const int *ranks, int n, const struct msi_pairs_kind *kind,
                        const char *name, mst_group **handle) {
     mst_group *made;
     const struct msi_group_label what = {.text = kind->label};
     mst_group_options options = {.size = sizeof options, .timeout_ms = stages->timeout_ms, .name = name};
-    mst_status st = msi_group_new(stages->world, ranks, n, &what, &options, backends_of(stages, kind), &made);
+    struct msi_group_spec spec = {ranks, n, &what, backends_of(stages, kind), &options};
+    mst_status st = msi_group_new(stages->world, &spec, &made);
     if (st == MST_OK) *handle = made->handle;
     return st;
 }
@@ -30,7 +31,7 @@ static mst_status open_pair(const mst_group *stages, int i, const struct msi_pai
     return make(stages, ranks, 2, kind, name, pair);
 }
 
-/* The lower pair first: two ranks have two pairs with the same members, who tell them apart by their order. */
+/* The lower pair first: with two ranks, both pairs have the same ranks and differ only in their order. */
 mst_status msi_pairs_open(const mst_group *stages, const struct msi_pairs_kind *kind,
                           struct msi_pairs *pairs) {
     struct msi_pairs made = {NULL, NULL};
@@ -51,22 +52,22 @@ static mst_status join(struct msi_comm *comm, const struct msi_wait *wait) {
 }
 
 /*
- * The lower pair first, which for the first rank is the one with the rank behind: nobody waits in a circle. The second one also where
- * the first failed: the rank there would wait for this one, and another for that.
+ * The lower pair first, which avoids a deadlock; for the first rank that is the pair with the rank after it.
+ * Joins the second pair also after a failure, because the rank there waits for this one.
  */
 mst_status msi_pairs_join(bool first_rank, struct msi_comm *pred, struct msi_comm *succ,
                           const struct msi_wait *wait) {
-    struct msi_words words;
+    struct msi_saved_error error;
     mst_status st = join(first_rank ? succ : pred, wait);
-    msi_words_keep(&words, st);
+    msi_error_save(&error, st);
     mst_status second = join(first_rank ? pred : succ, wait);
-    return st == MST_OK ? second : msi_words_say(&words);
+    return st == MST_OK ? second : msi_error_restore(&error);
 }
 
-void msi_pairs_tell_end(const struct msi_pairs *pairs, mst_status status) {
+void msi_pairs_report(const struct msi_pairs *pairs, mst_status status) {
     mst_group *const both[] = {pairs->pred, pairs->succ};
     for (int i = 0; i < 2; i++)
-        if (both[i] && msi_handle_alive(both[i])) msi_group_tell_end(msi_handle_memory(both[i]), status);
+        if (both[i] && msi_handle_alive(both[i])) msi_group_report_end(msi_handle_memory(both[i]), status);
 }
 
 void msi_pairs_close(struct msi_pairs *pairs) {
@@ -74,19 +75,20 @@ void msi_pairs_close(struct msi_pairs *pairs) {
     msi_group_end(&pairs->succ);
 }
 
-/* Groups that end talk to the store, which may fail, too. */
+/* Ending a group may record another failure. */
 mst_status msi_pairs_undo(struct msi_pairs *pairs, mst_status status) {
-    struct msi_words words;
-    msi_words_keep(&words, status);
+    struct msi_saved_error error;
+    msi_error_save(&error, status);
     msi_pairs_close(pairs);
-    return msi_words_say(&words);
+    return msi_error_restore(&error);
 }
 
-mst_status msi_group_again(const mst_group *stages, const struct msi_pairs_kind *kind, mst_group **again) {
+mst_status msi_group_duplicate(const mst_group *stages, const struct msi_pairs_kind *kind,
+                               mst_group **handle) {
     int *ranks = malloc((size_t)stages->size * sizeof *ranks);
     if (!ranks) return msi_fail_memory();
     for (int i = 0; i < stages->size; i++) ranks[i] = msi_group_global_rank(stages, i);
-    mst_status st = make(stages, ranks, stages->size, kind, kind->label, again);
+    mst_status st = make(stages, ranks, stages->size, kind, kind->label, handle);
     free(ranks);
     return st;
 }

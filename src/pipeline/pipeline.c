@@ -20,11 +20,11 @@ mst_status msi_shape_check(const mst_shape *shape, const char *what) {
     size_t bytes = 1;
     if (shape->n == 0) return MST_OK;
     if (shape->n < 0 || shape->n > MST_SHAPE_DIMS)
-        return msi_fail(MST_ERR_INVALID, NULL, "%s a tensor of %d dimensions; there can be at most %d", what,
+        return msi_fail(MST_ERR_INVALID, NULL, "%s a tensor of %d dimensions; the limit is %d", what,
                         shape->n, MST_SHAPE_DIMS);
     if (!mst_dtype_size(shape->dtype))
         return msi_fail(MST_ERR_INVALID, "give one of MST_F32, MST_BF16, …",
-                        "%s a tensor of dtype %d, which is none", what, (int)shape->dtype);
+                        "%s a tensor of dtype %d, which is not valid", what, (int)shape->dtype);
     bytes = mst_dtype_size(shape->dtype);
     for (int i = 0; i < shape->n; i++)
         if (!shape->sizes[i] || __builtin_mul_overflow(bytes, shape->sizes[i], &bytes) ||
@@ -35,10 +35,10 @@ mst_status msi_shape_check(const mst_shape *shape, const char *what) {
 }
 
 const mst_shape *msi_pipeline_shape(const mst_pipeline *p, int channel, bool in, bool prompt) {
-    /* Gradients have the shape of what came the other way. */
-    const struct msi_passes *passes = in == (channel != MSI_GRADIENTS) ? &p->previous : &p->own;
-    if (channel == MSI_TOKENS) return &passes->ids;
-    return prompt && passes->prompt.n ? &passes->prompt : &passes->out;
+    /* Gradients have the shape of the activations in the other direction. */
+    const struct msi_outputs *outputs = in == (channel != MSI_GRADIENTS) ? &p->previous : &p->own;
+    if (channel == MSI_TOKENS) return &outputs->ids;
+    return prompt && outputs->prompt.n ? &outputs->prompt : &outputs->out;
 }
 
 static size_t slot_bytes(const mst_pipeline *p, int channel, bool in) {
@@ -52,18 +52,17 @@ static void *allocate(const mst_pipeline *p, size_t bytes) {
     return aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
 
-static mst_status say_no_shape(int channel) {
+static mst_status fail_no_shape(int channel) {
     return msi_fail(MST_ERR_INVALID, NULL, "%s",
-                    channel == MSI_TOKENS
-                        ? "the last stage says no .ids, the shape of the tokens that it gives back"
-                        : ".out is not given, the shape of what this stage passes on");
+                    channel == MSI_TOKENS ? "the last stage has no .ids, the shape of its token ids"
+                                          : ".out is missing, the shape of this stage's output");
 }
 
 static mst_status make_slots(mst_pipeline *p, int channel, int direction) {
     int n = p->list.slots[channel][direction];
     size_t bytes = slot_bytes(p, channel, direction == MSI_IN_SLOT);
     if (!n) return MST_OK;
-    if (!bytes) return say_no_shape(channel);
+    if (!bytes) return fail_no_shape(channel);
     p->slots[channel][direction] = calloc((size_t)n, sizeof(struct msi_buffer));
     if (!p->slots[channel][direction]) return msi_fail_memory();
     for (int i = 0; i < n; i++)
@@ -71,26 +70,26 @@ static mst_status make_slots(mst_pipeline *p, int channel, int direction) {
     return MST_OK;
 }
 
-/* .prompt is enough where nothing follows the prompts. */
+/* .prompt is enough if there is only one token. */
 static bool lacks_shape(const mst_pipeline *p, int channel) {
     bool prompts_alone = p->spec.kind == MSI_STREAM && p->spec.tokens == 1;
     if (channel == MSI_TOKENS) return !p->own.ids.n;
     return !p->own.out.n && !(prompts_alone && p->own.prompt.n);
 }
 
-/* What this stage itself should have said is missed here, before the others are told. */
+/* Checks this stage's own options. */
 static mst_status check_own(const mst_pipeline *p) {
     mst_status st = msi_shape_check(&p->own.out, ".out is");
     if (st == MST_OK) st = msi_shape_check(&p->own.prompt, ".prompt is");
     if (st == MST_OK) st = msi_shape_check(&p->own.ids, ".ids is");
     for (int c = 0; c < MSI_CHANNELS && st == MST_OK; c++)
-        if (c != MSI_GRADIENTS && p->list.slots[c][MSI_OUT_SLOT] && lacks_shape(p, c)) st = say_no_shape(c);
+        if (c != MSI_GRADIENTS && p->list.slots[c][MSI_OUT_SLOT] && lacks_shape(p, c)) st = fail_no_shape(c);
     if (st == MST_OK && !p->options.forward) st = msi_fail(MST_ERR_INVALID, NULL, ".forward is NULL");
     if (st == MST_OK && msi_schedule_trains(p->spec.kind) && !p->options.backward)
         st = msi_fail(MST_ERR_INVALID, "give one, or .schedule = \"forward\"",
                       ".backward is NULL, but %s trains", msi_schedule_name(p->spec.kind));
     if (st == MST_OK && !p->options.alloc != !p->options.release)
-        st = msi_fail(MST_ERR_INVALID, NULL, ".alloc and .release are given both or not at all");
+        st = msi_fail(MST_ERR_INVALID, NULL, "only one of .alloc and .release is set; set both or none");
     return st;
 }
 
@@ -105,13 +104,13 @@ static mst_status choose(const mst_pipeline_options *o, int stages, struct msi_s
                                        .inner = o->inner};
     if (spec->kind < 0)
         return msi_fail(MST_ERR_INVALID, "give stream, forward, gpipe, 1f1b or interleaved",
-                        ".schedule is '%s', which is none", name);
+                        ".schedule is '%s'", name);
     return msi_schedule_settle(spec);
 }
 
 static mst_status open_groups(mst_pipeline *p, const mst_group *stages) {
     static const struct msi_pairs_kind kind = {.label = "pipeline", .follow = true};
-    mst_status st = msi_group_again(stages, &kind, &p->whole);
+    mst_status st = msi_group_duplicate(stages, &kind, &p->whole);
     return st == MST_OK ? msi_pairs_open(stages, &kind, &p->pairs) : st;
 }
 
@@ -131,26 +130,26 @@ static mst_status make_all_slots(mst_pipeline *p) {
 }
 
 static mst_status prepare(mst_pipeline *p, const struct msi_wait *wait) {
-    mst_status st = msi_pipeline_hear(p, wait);
+    mst_status st = msi_pipeline_read_previous(p, wait);
     return st == MST_OK ? make_all_slots(p) : st;
 }
 
-/* A buffer whose messages go over the pair with the stage behind, or before; NULL: there are none. */
-static const void *find_buffer(const mst_pipeline *p, bool behind) {
+/* A buffer for messages with the stage after, or before; NULL: none. */
+static const void *find_buffer(const mst_pipeline *p, bool after) {
     for (int c = 0; c < MSI_CHANNELS; c++) {
-        int direction = behind == (c != MSI_GRADIENTS) ? MSI_OUT_SLOT : MSI_IN_SLOT;
+        int direction = after == (c != MSI_GRADIENTS) ? MSI_OUT_SLOT : MSI_IN_SLOT;
         if (p->slots[c][direction]) return p->slots[c][direction][0].memory;
     }
     return NULL;
 }
 
-/* NULL: nothing goes over that pair. */
-static mst_status find_comm(const mst_pipeline *p, bool behind, struct msi_comm **comm) {
-    const void *buffer = find_buffer(p, behind);
+/* The communicator of a pair; NULL: it has no messages. */
+static mst_status find_comm(const mst_pipeline *p, bool after, struct msi_comm **comm) {
+    const void *buffer = find_buffer(p, after);
     mst_memory memory;
     *comm = NULL;
     if (!buffer) return MST_OK;
-    return msi_group_comm(msi_handle_memory(behind ? p->pairs.succ : p->pairs.pred), buffer, comm, &memory);
+    return msi_group_comm(msi_handle_memory(after ? p->pairs.succ : p->pairs.pred), buffer, comm, &memory);
 }
 
 mst_status msi_pipeline_join(const mst_pipeline *p, const struct msi_wait *wait) {
@@ -159,15 +158,15 @@ mst_status msi_pipeline_join(const mst_pipeline *p, const struct msi_wait *wait)
     mst_status st = find_comm(p, false, &pred);
     if (st == MST_OK) st = find_comm(p, true, &succ);
     if (st == MST_OK) st = msi_pairs_join(p->stage == 0, pred, succ, wait);
-    if (st != MST_OK) msi_pairs_tell_end(&p->pairs, st); /* neighbours may be waiting there */
+    if (st != MST_OK) msi_pairs_report(&p->pairs, st); /* neighbours may be waiting */
     return st;
 }
 
 static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *options) {
-    static atomic_uint turns; /* only has to change; nothing is ordered by it */
+    static atomic_uint generation; /* must only change; orders nothing */
     mst_pipeline *p = msi_handle_alloc(sizeof *p);
     if (!p) return NULL;
-    p->handle = msi_handle_make(p, atomic_fetch_add_explicit(&turns, 1, memory_order_relaxed));
+    p->handle = msi_handle_make(p, atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed));
     if (!msi_handle_add(p->handle)) {
         free(p);
         return NULL;
@@ -177,29 +176,29 @@ static mst_pipeline *begin(mst_group *stages, const mst_pipeline_options *option
     p->stage = stages->rank;
     p->rank = stages->world->rank;
     p->before = msi_group_global_rank(stages, (stages->rank + n - 1) % n);
-    p->behind = msi_group_global_rank(stages, (stages->rank + 1) % n);
+    p->after = msi_group_global_rank(stages, (stages->rank + 1) % n);
     p->timeout_ms = options->timeout_ms ? options->timeout_ms : stages->timeout_ms;
-    p->own = (struct msi_passes){options->out, options->prompt, options->ids};
+    p->own = (struct msi_outputs){options->out, options->prompt, options->ids};
     return p;
 }
 
-/* Groups come first: a stage that then finds fault with its arguments can still tell the others. */
+/* Opens the groups first, so that a stage with invalid arguments can report it to the others. */
 mst_status msi_pipeline_new(mst_group *stages, const mst_pipeline_options *options, mst_pipeline **pipeline) {
     mst_pipeline *made = begin(stages, options);
     if (!made) return msi_fail_memory();
     struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
     mst_status st = open_groups(made, stages);
-    if (st == MST_OK) st = msi_pipeline_meet(made, &wait, check_all(made, stages->size));
+    if (st == MST_OK) st = msi_pipeline_exchange(made, &wait, check_all(made, stages->size));
     if (st == MST_OK) st = msi_pipeline_agree(made, &wait, prepare(made, &wait));
     if (st == MST_OK) st = msi_pipeline_agree(made, &wait, msi_pipeline_join(made, &wait));
     if (st == MST_OK) {
         *pipeline = made;
         return MST_OK;
     }
-    struct msi_words words;
-    msi_words_keep(&words, st);
+    struct msi_saved_error error;
+    msi_error_save(&error, st);
     msi_pipeline_free(made);
-    return msi_words_say(&words);
+    return msi_error_restore(&error);
 }
 
 static void free_slots(mst_pipeline *p, int channel, int direction) {
@@ -213,10 +212,10 @@ static void free_slots(mst_pipeline *p, int channel, int direction) {
     free(slots);
 }
 
-/* Groups first: they end what is under way in the buffers. */
+/* Ends the groups first, which ends messages in the buffers. */
 void msi_pipeline_free(mst_pipeline *p) {
     msi_handle_remove(p->handle);
-    if (p->failed || p->meetings < MSI_PIPELINE_MEETINGS) msi_blame_forget(p);
+    if (p->failed || p->agreements < MSI_PIPELINE_AGREEMENTS) msi_blame_forget(p);
     msi_pairs_close(&p->pairs);
     msi_group_end(&p->whole);
     for (int c = 0; c < MSI_CHANNELS; c++) {

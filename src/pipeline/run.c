@@ -1,6 +1,7 @@
-/* run.c - a run of a stage's list. See pipeline.h; rule 3 of schedule.h says who waits for what. */
+/* run.c - runs a stage's list. See pipeline.h; rule 3 of schedule.h describes the waits. */
 #include "base/error.h"
 #include "base/handles.h"
+#include "group/call.h"
 #include "group/choice.h"
 #include "os/clock.h"
 #include "pipeline/blame.h"
@@ -9,16 +10,16 @@
 #include <limits.h>
 #include <stdio.h>
 
-enum { WAIT_SAID_MS = 1000 };
+enum { REPORT_WAIT_MS = 1000 };
 
 static struct msi_buffer *slot_of(const mst_pipeline *p, const struct msi_action *a) {
     return &p->slots[a->channel][a->kind == MSI_ACT_RECEIVE ? MSI_IN_SLOT : MSI_OUT_SLOT][a->slot];
 }
 
-/* Activations and ids go with the ring, gradients against it. */
+/* Activations and ids go forward on the ring, gradients backward. */
 static mst_group *pair_of(const mst_pipeline *p, const struct msi_action *a) {
-    bool behind = (a->kind == MSI_ACT_SEND) == (a->channel != MSI_GRADIENTS);
-    mst_group *pair = behind ? p->pairs.succ : p->pairs.pred;
+    bool after = (a->kind == MSI_ACT_SEND) == (a->channel != MSI_GRADIENTS);
+    mst_group *pair = after ? p->pairs.succ : p->pairs.pred;
     return pair ? pair : p->whole; /* a ring of one */
 }
 
@@ -27,7 +28,7 @@ static bool is_prompt(const mst_pipeline *p, const struct msi_action *a) {
 }
 
 static int peer_of(const mst_pipeline *p, const struct msi_action *a) {
-    return a->peer == (p->stage + 1) % p->spec.stages ? p->behind : p->before;
+    return a->peer == (p->stage + 1) % p->spec.stages ? p->after : p->before;
 }
 
 static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
@@ -36,49 +37,64 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
     const mst_shape *shape = msi_pipeline_shape(p, a->channel, in, is_prompt(p, a));
     int peer = peer_of(p, a);
     slot->action = a;
-    mst_call call = {.size = sizeof call,
-                     .site = p->run.site,
-                     .group = pair_of(p, a),
-                     .timeout_ms = INT_MAX, /* it is begun early; waits are limited */
-                     .work = &slot->work,
-                     .src = peer,
-                     .dst = peer,
-                     .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
-                     .log_name = msi_channel_name(a->channel)};
-    return in ? mst_irecv_with(slot->memory, msi_shape_count(shape), shape->dtype, &call)
-              : mst_isend_with(slot->memory, msi_shape_count(shape), shape->dtype, &call);
+    mst_call options = {.size = sizeof options,
+                        .site = p->run.site,
+                        .group = pair_of(p, a),
+                        .timeout_ms = INT_MAX, /* it begins early; wait_for has the limit */
+                        .work = &slot->work,
+                        .src = peer,
+                        .dst = peer,
+                        .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
+                        .log_name = msi_stage_channel_name(a->channel)};
+    struct msi_call call;
+    mst_status st =
+        msi_call_open_as(in ? "mst_irecv" : "mst_isend", in ? MSI_KIND_RECV : MSI_KIND_SEND, &options, &call);
+    if (st == MST_OK) st = msi_call_root(&call, in);
+    if (st == MST_OK) st = msi_call_tensor(&call, 1, msi_shape_count(shape), shape->dtype);
+    if (st != MST_OK) return st;
+    struct msi_op op = {.desc = {.kind = in ? MST_KIND_RECV : MST_KIND_SEND,
+                                 .dtype = shape->dtype,
+                                 .element = call.element,
+                                 .count = call.count,
+                                 .peer = call.root,
+                                 .tag = options.tag,
+                                 .in = in ? NULL : slot->memory,
+                                 .out = in ? slot->memory : NULL}};
+    call.op = &op;
+    return msi_call_submit_message(&call, &op);
 }
 
-/* The message did not come, or was not taken, in time. Its work ends with the group. */
-static mst_status say_late(mst_pipeline *p, const struct msi_action *a) {
-    enum { WHO_MAX = MSI_WHO_MAX + 32 };
-    char who[WHO_MAX], other[WHO_MAX], late[WHO_MAX + 40] = "";
+/* The message did not arrive, or was not received, in time. Its work ends with the group. */
+static mst_status fail_late(mst_pipeline *p, const struct msi_action *a) {
+    enum { TEXT_MAX = MSI_PROCESS_MAX + 32 };
+    char neighbour[TEXT_MAX], other[TEXT_MAX], late[TEXT_MAX + 40] = "";
     int peer = peer_of(p, a), culprit = msi_blame_late(p, peer);
     if (!msi_handle_alive(p->whole)) return MST_ERR_STATE;
     const mst_group *whole = msi_handle_memory(p->whole);
-    msi_rank_show(whole, peer, who, sizeof who);
+    msi_rank_show(whole, peer, neighbour, sizeof neighbour);
     if (culprit != peer)
         snprintf(late, sizeof late,
                  "%s keeps the pipeline waiting: ", msi_rank_show(whole, culprit, other, sizeof other));
-    msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
-             a->kind == MSI_ACT_RECEIVE ? "%sno %s of %s came within %d ms"
-                                        : "%sthe %s for %s were not taken within %d ms",
-             late, msi_channel_name(a->channel), who, p->timeout_ms);
+    msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
+             a->kind == MSI_ACT_RECEIVE ? "%sno %s of %s arrived within %d ms"
+                                        : "%sthe %s for %s were not received within %d ms",
+             late, msi_stage_channel_name(a->channel), neighbour, p->timeout_ms);
     return msi_blame(MST_ERR_STALLED, culprit);
 }
 
 static mst_status wait_ms(const mst_pipeline *p, mst_work *work, int ms) {
-    mst_wait_options options = {
-        .size = sizeof options, .site = p->run.site, .timeout_ms = ms, .cancel = p->run.cancel};
-    return mst_wait_with(work, &options);
+    struct msi_wait wait = {msi_deadline(ms), p->run.cancel};
+    msi_call_begin("mst_wait", &p->run.site, p->rank);
+    uint64_t entered = msi_call_enter(0, 0, 0);
+    return msi_call_leave(entered, msi_comm_finish(work, &wait));
 }
 
-/* Who has waited for long says for whom, for those who wait for it. */
+/* After some time, publishes which rank this one waits for. */
 static mst_status wait_for(mst_pipeline *p, struct msi_buffer *slot) {
     mst_work *work = slot->work;
     if (!work) return MST_OK;
     int64_t began = msi_now();
-    int half = p->timeout_ms / 2, some = half < WAIT_SAID_MS ? half : WAIT_SAID_MS;
+    int half = p->timeout_ms / 2, some = half < REPORT_WAIT_MS ? half : REPORT_WAIT_MS;
     slot->work = NULL;
     mst_status st = some ? wait_ms(p, work, some) : MST_ERR_TIMEOUT;
     if (st == MST_ERR_TIMEOUT) {
@@ -87,16 +103,16 @@ static mst_status wait_for(mst_pipeline *p, struct msi_buffer *slot) {
         if (st == MST_OK) msi_blame_wait(p, -1);
     }
     p->times.waiting += (double)(msi_now() - began) / 1e9;
-    return st == MST_ERR_TIMEOUT ? say_late(p, slot->action) : st;
+    return st == MST_ERR_TIMEOUT ? fail_late(p, slot->action) : st;
 }
 
 static mst_status wait_for_message(mst_pipeline *p, uint32_t action) {
     return action == MSI_NO_ACTION ? MST_OK : wait_for(p, slot_of(p, &p->list.actions[action]));
 }
 
-static void describe(const mst_pipeline *p, const struct msi_action *a, mst_pipeline_step *turn) {
+static void describe(const mst_pipeline *p, const struct msi_action *a, mst_pipeline_step *step) {
     int part = p->stage + a->chunk * p->spec.stages, parts = p->spec.stages * p->spec.chunks;
-    *turn = (mst_pipeline_step){.micro = a->micro,
+    *step = (mst_pipeline_step){.micro = a->micro,
                                 .chunk = a->chunk,
                                 .part = part,
                                 .first = part == 0,
@@ -106,13 +122,13 @@ static void describe(const mst_pipeline *p, const struct msi_action *a, mst_pipe
                                 .keep = a->keep};
     if (a->input != MSI_NO_ACTION) {
         const struct msi_action *input = &p->list.actions[a->input];
-        turn->in = slot_of(p, input)->memory;
-        turn->in_shape = msi_pipeline_shape(p, input->channel, true, is_prompt(p, input));
+        step->in = slot_of(p, input)->memory;
+        step->in_shape = msi_pipeline_shape(p, input->channel, true, is_prompt(p, input));
     }
     if (a->output != MSI_NO_ACTION) {
         const struct msi_action *output = &p->list.actions[a->output];
-        turn->out = slot_of(p, output)->memory;
-        turn->out_shape = msi_pipeline_shape(p, output->channel, false, is_prompt(p, output));
+        step->out = slot_of(p, output)->memory;
+        step->out_shape = msi_pipeline_shape(p, output->channel, false, is_prompt(p, output));
     }
 }
 
@@ -122,8 +138,9 @@ static mst_pipeline_callback callback_of(const mst_pipeline *p, const struct msi
                                          : p->options.take;
 }
 
-/* Where a call of ours failed in the callback, and with it the group or more, its words stay. */
-static mst_status say_refused(const mst_pipeline *p, const struct msi_action *a, mst_status st, bool failed) {
+/* Keeps the failure of a muster call inside the callback if it affects the group. */
+static mst_status fail_callback(const mst_pipeline *p, const struct msi_action *a, mst_status st,
+                                bool failed) {
     mst_status own = mst_last_error()->status;
     if (failed && (st == own || (st == MST_ERR_CALLBACK && mst_status_scope(own) >= MST_SCOPE_GROUP)))
         return own;
@@ -132,17 +149,17 @@ static mst_status say_refused(const mst_pipeline *p, const struct msi_action *a,
 }
 
 static mst_status compute(mst_pipeline *p, const struct msi_action *a) {
-    mst_pipeline_step turn;
+    mst_pipeline_step step;
     mst_pipeline_callback callback = callback_of(p, a);
     mst_status st = wait_for_message(p, a->input);
     if (st == MST_OK && a->kind != MSI_ACT_TAKE) st = wait_for_message(p, a->reuses);
     if (st != MST_OK || !callback) return st;
-    describe(p, a, &turn);
+    describe(p, a, &step);
     uint64_t failures = msi_failures();
     int64_t began = msi_now();
-    st = callback(&turn, p->options.arg);
+    st = callback(&step, p->options.arg);
     p->times.computing += (double)(msi_now() - began) / 1e9;
-    return st == MST_OK ? MST_OK : say_refused(p, a, st, msi_failures() != failures);
+    return st == MST_OK ? MST_OK : fail_callback(p, a, st, msi_failures() != failures);
 }
 
 static mst_status wait_for_sends(mst_pipeline *p) {
@@ -170,6 +187,6 @@ mst_status msi_pipeline_run(mst_pipeline *p) {
 mst_status msi_pipeline_end(mst_pipeline *p, mst_status status) {
     p->failed = true;
     msi_blame_settle(p, &status);
-    msi_pairs_tell_end(&p->pairs, status);
+    msi_pairs_report(&p->pairs, status);
     return msi_pairs_undo(&p->pairs, status);
 }

@@ -1,7 +1,6 @@
 /*
- * file.c - the file store: every process keeps the map that the file's records amount to and reads on before
- * each call; what changes the map is written behind. Those who wait look again and again, with growing
- * pauses.
+ * file.c - the file store. The file is a log of changes. Every process keeps the resulting map, reads new
+ * records before each call and appends its own changes. Waiting requests poll with growing pauses.
  */
 #include "base/error.h"
 #include "base/log.h"
@@ -17,28 +16,28 @@
 enum {
     FIRST_PAUSE_MS = 1,
     LONGEST_PAUSE_MS = 20,
-    LOOK_FOR_DEAD_MS = 100,
-    LOCK_PATIENCE_MS = 3000,
-    LAST_LOOK_MS = 20
+    CHECK_MEMBERS_MS = 100,
+    CLOSE_LOCK_MS = 3000,
+    LAST_READ_MS = 20
 };
 
 struct file_store {
     struct mst_store head;
     pthread_mutex_t lock; /* of all below, and around the file's own lock */
     struct msi_file_log log;
-    struct msi_kv *kv, *wills; /* wills: by slot, as text */
-    int64_t looked_for_dead;
-    bool broken; /* the map and the file have come apart: a write failed */
+    struct msi_kv *kv, *on_disconnect; /* on_disconnect: by slot, as text */
+    int64_t checked_members;           /* time of the last check for dead members */
+    bool broken;                       /* a write failed, so the map differs from the file */
 };
 
-struct sleeper {
+struct file_waiter {
     struct msi_kv_waiter waiter;
-    bool over;
+    bool ended;
 };
 
 static void wake(struct msi_kv_waiter *waiter, mst_status status) {
     (void)status;
-    msi_container(waiter, struct sleeper, waiter)->over = true;
+    msi_container(waiter, struct file_waiter, waiter)->ended = true;
 }
 
 static void apply(struct msi_kv *kv, const struct msi_store_req *req) {
@@ -47,88 +46,81 @@ static void apply(struct msi_kv *kv, const struct msi_store_req *req) {
     msi_buf_free(&reply);
 }
 
-/* A barrier that asks for no arrivals counts its caller and never waits. */
+/* A barrier of 0 arrivals counts its caller and never waits. */
 static void arrive(struct msi_kv *kv, struct msi_str key) {
     struct msi_store_req req = {.op = MSI_OP_BARRIER, .key = key};
-    struct msi_kv_waiter nobody = {0};
+    struct msi_kv_waiter unused = {0};
     bool waiting;
-    msi_kv_wait_begin(kv, &req, NULL, &nobody, &waiting);
+    msi_kv_wait_begin(kv, &req, NULL, &unused, &waiting);
 }
 
-static void take_record(void *context, const struct msi_file_record *record) {
+/* Records that repeat an operation. */
+static const struct {
+    enum msi_file_event event;
+    enum msi_store_op op;
+} changes[] = {{MSI_FILE_SET, MSI_OP_SET},
+               {MSI_FILE_DELETE, MSI_OP_DELETE_KEY},
+               {MSI_FILE_APPEND, MSI_OP_APPEND},
+               {MSI_FILE_PUSH, MSI_OP_QUEUE_PUSH},
+               {MSI_FILE_POP, MSI_OP_QUEUE_POP}};
+enum { CHANGES = sizeof changes / sizeof *changes };
+
+static void apply_record(void *context, const struct msi_file_record *record) {
     struct file_store *store = context;
     struct msi_store_req req = {.key = record->key, .value = record->value};
-    switch (record->event) {
-    case MSI_FILE_SET:
-        req.op = MSI_OP_SET;
-        break;
-    case MSI_FILE_DELETE:
-        req.op = MSI_OP_DELETE_KEY;
-        break;
-    case MSI_FILE_APPEND:
-        req.op = MSI_OP_APPEND;
-        break;
-    case MSI_FILE_PUSH:
-        req.op = MSI_OP_QUEUE_PUSH;
-        break;
-    case MSI_FILE_POP:
-        req.op = MSI_OP_QUEUE_POP;
-        break;
-    case MSI_FILE_ARRIVE:
-        arrive(store->kv, record->key);
-        return;
-    case MSI_FILE_WILL:
+    if (record->event == MSI_FILE_ARRIVE) arrive(store->kv, record->key);
+    if (record->event == MSI_FILE_ON_DISCONNECT) {
         req.op = record->value.n ? MSI_OP_SET : MSI_OP_DELETE_KEY;
-        apply(store->wills, &req);
-        return;
-    default:
-        return;
+        apply(store->on_disconnect, &req);
     }
-    apply(store->kv, &req);
+    for (int i = 0; i < CHANGES; i++) {
+        if (changes[i].event != record->event) continue;
+        req.op = changes[i].op;
+        apply(store->kv, &req);
+    }
 }
 
-/* Writes a record and takes it into the map at once. */
+/* Writes a record and applies it to the map. */
 static void record(struct file_store *store, enum msi_file_event event, struct msi_str key,
                    struct msi_str value) {
     struct msi_file_record made = {event, key, value};
     msi_file_record_write(&store->log.pending, event, key, value);
-    take_record(store, &made);
+    apply_record(store, &made);
 }
 
-/* Carries out the will of one slot if its member is dead. */
-static void bury(struct file_store *store, struct msi_str slot_text) {
+/* Applies the on_disconnect value of a slot if its member is dead. */
+static void apply_on_disconnect(struct file_store *store, struct msi_str slot_text) {
     char text[16];
-    snprintf(text, sizeof text, "%.*s", MSI_SHOW(slot_text));
-    int slot = atoi(text);
-    struct msi_str will;
-    if (msi_file_log_alive(&store->log, slot) || !msi_kv_get(store->wills, slot_text, &will)) return;
+    int slot = atoi(msi_str_copy(slot_text, text, sizeof text));
+    struct msi_str value;
+    if (msi_file_log_alive(&store->log, slot) || !msi_kv_get(store->on_disconnect, slot_text, &value)) return;
     struct msi_buf copy = {0};
-    msi_buf_add(&copy, will.p, will.n);
+    msi_buf_add(&copy, value.p, value.n);
     struct msi_reader r = msi_reader(copy.data, copy.len);
     struct msi_str key = msi_read_str(&r);
     if (!r.bad && !copy.failed) record(store, MSI_FILE_APPEND, key, msi_str(r.p, r.left));
-    record(store, MSI_FILE_WILL, slot_text, msi_str(NULL, 0));
+    record(store, MSI_FILE_ON_DISCONNECT, slot_text, msi_str(NULL, 0));
     msi_buf_free(&copy);
 }
 
-static void look_for_dead(struct file_store *store) {
+static void check_members(struct file_store *store) {
     int64_t now = msi_now();
-    if (store->log.alive_fd < 0 || now - store->looked_for_dead < LOOK_FOR_DEAD_MS * 1000000ll) return;
-    store->looked_for_dead = now;
+    if (store->log.alive_fd < 0 || now - store->checked_members < CHECK_MEMBERS_MS * 1000000ll) return;
+    store->checked_members = now;
     struct msi_store_req list = {.op = MSI_OP_LIST_KEYS};
     struct msi_buf slots = {0};
-    msi_kv_apply(store->wills, &list, &slots);
+    msi_kv_apply(store->on_disconnect, &list, &slots);
     struct msi_reader r = msi_reader(slots.data, slots.len);
-    for (uint64_t n = msi_read_u64(&r); n && !r.bad; n--) bury(store, msi_read_str(&r));
+    for (uint64_t n = msi_read_u64(&r); n && !r.bad; n--) apply_on_disconnect(store, msi_read_str(&r));
     msi_buf_free(&slots);
 }
 
-/* Takes both locks, within the wait. The mutex is never held while another process has the file. */
+/* Takes both locks. Does not hold the mutex while another process holds the file's lock. */
 static mst_status lock_both(struct file_store *store, const struct msi_wait *wait) {
     for (;;) {
         bool locked = false;
         pthread_mutex_lock(&store->lock);
-        mst_status st = store->broken ? msi_fail(MST_ERR_STORE_LOST, "open the store anew",
+        mst_status st = store->broken ? msi_fail(MST_ERR_STORE_LOST, "open the store again",
                                                  "an earlier write to %s failed", store->log.path)
                                       : msi_file_log_try_lock(&store->log, &locked);
         if (st == MST_OK && locked) return MST_OK;
@@ -139,13 +131,13 @@ static mst_status lock_both(struct file_store *store, const struct msi_wait *wai
     }
 }
 
-/* Takes both locks and reads on. On an error neither is held. */
+/* Takes both locks and reads new records. On an error neither lock is held. */
 static mst_status enter(struct file_store *store, const struct msi_wait *wait) {
     mst_status st = lock_both(store, wait);
     if (st != MST_OK) return st;
-    st = msi_file_log_read(&store->log, take_record, store);
+    st = msi_file_log_read(&store->log, apply_record, store);
     if (st == MST_OK) {
-        look_for_dead(store);
+        check_members(store);
         return MST_OK;
     }
     msi_file_log_unlock(&store->log);
@@ -160,39 +152,38 @@ static mst_status leave(struct file_store *store) {
     return st;
 }
 
-/* Leaves for a while and enters again, whatever the caller's deadline: *inside is false only if that failed.
- */
-static mst_status look_again(struct file_store *store, const struct msi_wait *wait, int pause, bool *inside) {
-    *inside = false;
+/* Releases the locks, pauses and takes them again, also after the deadline; *locked: it did. */
+static mst_status poll_again(struct file_store *store, const struct msi_wait *wait, int pause, bool *locked) {
+    *locked = false;
     mst_status st = leave(store);
     if (st != MST_OK) return st;
     mst_status late = msi_wait_pause(wait, pause, "waiting in the file store");
-    struct msi_wait last = {late == MST_OK ? wait->deadline : msi_deadline(LAST_LOOK_MS),
+    struct msi_wait last = {late == MST_OK ? wait->deadline : msi_deadline(LAST_READ_MS),
                             late == MST_OK ? wait->cancel : NULL};
     st = enter(store, &last);
     if (st != MST_OK) return late == MST_OK ? st : late;
-    *inside = true;
+    *locked = true;
     return late;
 }
 
-static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_exchange *x,
-                           const struct msi_kv_guard *guard, bool *inside) {
-    struct sleeper sleeper = {.waiter = {.wake = wake}};
+static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
+                           const struct msi_kv_guard *guard, bool *locked) {
+    struct file_waiter self = {.waiter = {.wake = wake}};
     if (x->req.op == MSI_OP_BARRIER && x->req.number >= 0)
         msi_file_record_write(&store->log.pending, MSI_FILE_ARRIVE, x->req.key, msi_str(NULL, 0));
     bool waiting;
-    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
+    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &self.waiter, &waiting);
     if (x->status == MST_ERR_PEER_LOST) return x->status;
     mst_status st = MST_OK;
-    for (int pause = FIRST_PAUSE_MS; waiting && !sleeper.over && st == MST_OK;) {
-        st = look_again(store, wait, pause, inside);
+    for (int pause = FIRST_PAUSE_MS; waiting && !self.ended && st == MST_OK;) {
+        st = poll_again(store, wait, pause, locked);
         pause = pause * 2 > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : pause * 2;
     }
     if (!waiting) return MST_OK;
-    if (!*inside) pthread_mutex_lock(&store->lock);
-    if (!sleeper.over) msi_kv_wait_end(store->kv, &sleeper.waiter);
-    if (!*inside) pthread_mutex_unlock(&store->lock);
-    return sleeper.over ? sleeper.waiter.status : st;
+    if (!*locked) pthread_mutex_lock(&store->lock);
+    if (!self.ended) msi_kv_wait_end(store->kv, &self.waiter);
+    if (!*locked) pthread_mutex_unlock(&store->lock);
+    return self.ended ? self.waiter.status : st;
 }
 
 static void write_value(struct file_store *store, struct msi_str key) {
@@ -201,51 +192,30 @@ static void write_value(struct file_store *store, struct msi_str key) {
         msi_file_record_write(&store->log.pending, MSI_FILE_SET, key, value);
 }
 
-/* Writes down what a request that succeeded has changed. */
+/* Records the change that a successful request has made. */
 static void write_change(struct file_store *store, const struct msi_store_req *req, bool swapped) {
-    struct msi_buf *out = &store->log.pending;
-    switch (req->op) {
-    case MSI_OP_SET:
-    case MSI_OP_ADD:
-        write_value(store, req->key);
-        break;
-    case MSI_OP_COMPARE_SET:
-        if (swapped) write_value(store, req->key);
-        break;
-    case MSI_OP_MULTI_SET:
+    if (req->op == MSI_OP_ADD || (req->op == MSI_OP_COMPARE_SET && swapped)) write_value(store, req->key);
+    if (req->op == MSI_OP_MULTI_SET)
         for (size_t i = 0; i < req->n; i++) write_value(store, req->keys[i]);
-        break;
-    case MSI_OP_APPEND:
-        msi_file_record_write(out, MSI_FILE_APPEND, req->key, req->value);
-        break;
-    case MSI_OP_QUEUE_PUSH:
-        msi_file_record_write(out, MSI_FILE_PUSH, req->key, req->value);
-        break;
-    case MSI_OP_QUEUE_POP:
-        msi_file_record_write(out, MSI_FILE_POP, req->key, msi_str(NULL, 0));
-        break;
-    case MSI_OP_DELETE_KEY:
-        msi_file_record_write(out, MSI_FILE_DELETE, req->key, msi_str(NULL, 0));
-        break;
-    default:
-        break;
-    }
+    for (int i = 0; i < CHANGES; i++)
+        if (changes[i].op == req->op)
+            msi_file_record_write(&store->log.pending, changes[i].event, req->key, req->value);
 }
 
-static void set_will(struct file_store *store, const struct msi_store_req *req) {
+static void set_on_disconnect(struct file_store *store, const struct msi_store_req *req) {
     if (store->log.slot < 0) return;
     char slot[16];
-    struct msi_buf will = {0};
+    struct msi_buf value = {0};
     snprintf(slot, sizeof slot, "%d", store->log.slot);
     if (req->key.n) {
-        msi_put_str(&will, req->key);
-        msi_buf_add(&will, req->value.p, req->value.n);
+        msi_put_str(&value, req->key);
+        msi_buf_add(&value, req->value.p, req->value.n);
     }
-    record(store, MSI_FILE_WILL, msi_cstr(slot), msi_buf_str(&will));
-    msi_buf_free(&will);
+    record(store, MSI_FILE_ON_DISCONNECT, msi_cstr(slot), msi_buf_str(&value));
+    msi_buf_free(&value);
 }
 
-static void perform(struct file_store *store, struct msi_exchange *x) {
+static void perform(struct file_store *store, struct msi_store_rpc *x) {
     struct msi_str before;
     bool found = msi_kv_get(store->kv, x->req.key, &before);
     bool swapped = found ? msi_str_equal(before, x->req.value) : x->req.value.n == 0;
@@ -253,11 +223,11 @@ static void perform(struct file_store *store, struct msi_exchange *x) {
     if (x->status == MST_OK) write_change(store, &x->req, swapped);
 }
 
-static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct file_store *store = (struct file_store *)head;
     struct msi_kv_guard guard = {0};
-    bool guarded = false, inside = true;
+    bool guarded = false, locked = true;
     mst_status st = enter(store, wait);
     if (st != MST_OK) return st;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
@@ -266,47 +236,47 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
         if (req->op == MSI_OP_GUARD) {
             guard = (struct msi_kv_guard){req->key, req->number};
             guarded = true;
-        } else if (req->op == MSI_OP_WILL) {
-            set_will(store, req);
+        } else if (req->op == MSI_OP_ON_DISCONNECT) {
+            set_on_disconnect(store, req);
         } else {
-            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guarded ? &guard : NULL, &inside);
+            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guarded ? &guard : NULL, &locked);
             if (st == MST_OK && x[i].status == MST_OK) perform(store, &x[i]);
         }
         if (st == MST_OK && x[i].reply.failed) st = msi_fail_memory();
     }
-    if (!inside) return st;
+    if (!locked) return st;
     mst_status written = leave(store);
     return st == MST_OK ? written : st;
 }
 
-/* The last member removes the file. A will that was not taken back stays for the others to carry out. */
+/* The last member removes the file. The other members apply an on_disconnect value that was not removed. */
 static void close_store(struct mst_store *head) {
     struct file_store *store = (struct file_store *)head;
-    struct msi_wait wait = {msi_deadline(LOCK_PATIENCE_MS), NULL};
+    struct msi_wait wait = {msi_deadline(CLOSE_LOCK_MS), NULL};
     if (store->log.slot >= 0 && enter(store, &wait) == MST_OK) {
         if (!msi_file_log_others(&store->log)) msi_file_log_remove(&store->log);
-        msi_file_log_resign(&store->log); /* before the next one asks whether it is the last */
+        msi_file_log_resign(&store->log); /* under the lock: the next one must not count this member */
         leave(store);
     }
     msi_file_log_close(&store->log);
     msi_kv_free(store->kv);
-    msi_kv_free(store->wills);
+    msi_kv_free(store->on_disconnect);
     pthread_mutex_destroy(&store->lock);
     free(store);
 }
 
 static const struct msi_store_ops ops = {"file", exec, close_store};
 
-/* Reads the file for the first time; a member becomes one, unless only the dead have been here. */
-static mst_status first_look(struct file_store *store, bool member, const struct msi_wait *wait) {
+/* Reads the file for the first time and registers a member. MST_ERR_STALE: all earlier members are dead. */
+static mst_status first_read(struct file_store *store, bool member, const struct msi_wait *wait) {
     mst_status st = enter(store, wait);
     if (st != MST_OK) return st;
     if (member) st = msi_file_log_watch(&store->log);
     if (st == MST_OK && member && store->log.end > 0 && !msi_file_log_others(&store->log))
-        st = msi_fail(MST_ERR_STALE, "remove it, and give each job a file of its own",
-                      "%s is left over from an earlier job, none of whose ranks is alive", store->log.path);
+        st = msi_fail(MST_ERR_STALE, "remove it, and use a separate file for each job",
+                      "%s belongs to an earlier job, whose ranks are all dead", store->log.path);
     if (st == MST_OK && member) {
-        look_for_dead(store); /* before their slots are given to others */
+        check_members(store); /* before new members reuse the slots */
         st = msi_file_log_join(&store->log);
     }
     mst_status written = leave(store);
@@ -321,11 +291,11 @@ mst_status msi_store_open_file(const char *path, bool member, const struct msi_s
     pthread_mutex_init(&made->lock, NULL);
     mst_status st = msi_file_log_open(&made->log, path, made->head.max_key, made->head.max_value);
     made->kv = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
-    made->wills = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
-    if (st == MST_OK && (!made->kv || !made->wills)) st = msi_fail_memory();
-    if (st == MST_OK) st = first_look(made, member, wait);
+    made->on_disconnect = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
+    if (st == MST_OK && (!made->kv || !made->on_disconnect)) st = msi_fail_memory();
+    if (st == MST_OK) st = first_read(made, member, wait);
     if (st != MST_OK) {
-        made->log.slot = -1; /* whoever could not join removes nothing */
+        made->log.slot = -1; /* not a member: must not remove the file */
         close_store(&made->head);
         return st;
     }

@@ -1,4 +1,4 @@
-/* file_log.c - the file behind a file store. See file_log.h. */
+/* file_log.c - the file of a file store. See file_log.h. */
 #include "store/file_log.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -44,7 +44,7 @@ void msi_file_log_close(struct msi_file_log *log) {
     *log = (struct msi_file_log){.fd = -1, .alive_fd = -1, .slot = -1};
 }
 
-/* Whether the path still leads to the file that is open. */
+/* Does the path still name the open file? */
 static bool still_there(const struct msi_file_log *log) {
     struct stat here, there;
     return !fstat(log->fd, &here) && !stat(log->path, &there) && here.st_ino == there.st_ino &&
@@ -60,7 +60,7 @@ mst_status msi_file_log_try_lock(struct msi_file_log *log, bool *locked) {
         }
         *locked = log->end || still_there(log);
         if (*locked) return MST_OK;
-        close(log->fd); /* its last member removed it between our open and our lock */
+        close(log->fd); /* its last member removed it between open and lock */
         log->fd = open_file(log->path);
         if (log->fd < 0) return msi_fail_errno(errno, "cannot open the store's file %s", log->path);
     }
@@ -74,7 +74,7 @@ static mst_status write_pending(struct msi_file_log *log) {
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             mst_status st = msi_fail_errno(n < 0 ? errno : ENOSPC, "cannot write to %s", log->path);
-            if (ftruncate(log->fd, log->end)) msi_log(store, WARN, "cannot cut %s back", log->path);
+            if (ftruncate(log->fd, log->end)) msi_log(store, WARN, "cannot truncate %s", log->path);
             return st;
         }
         done += (size_t)n;
@@ -90,12 +90,12 @@ mst_status msi_file_log_unlock(struct msi_file_log *log) {
     return st;
 }
 
-/* Reads all bytes behind end into out. */
+/* Reads all bytes after end into out. */
 static mst_status read_rest(struct msi_file_log *log, struct msi_buf *out) {
     struct stat info;
-    if (fstat(log->fd, &info)) return msi_fail_errno(errno, "cannot look at %s", log->path);
+    if (fstat(log->fd, &info)) return msi_fail_errno(errno, "cannot stat %s", log->path);
     if (info.st_size < log->end)
-        return msi_fail(MST_ERR_STALE, "give each job a file of its own", "%s was cut short by somebody else",
+        return msi_fail(MST_ERR_STALE, "use a separate file for each job", "another program has truncated %s",
                         log->path);
     size_t want = (size_t)(info.st_size - log->end);
     if (!msi_buf_reserve(out, want)) return msi_fail_memory();
@@ -119,11 +119,11 @@ mst_status msi_file_log_read(struct msi_file_log *log,
         enum msi_file_result got = msi_file_record_read(rest.data + at, rest.len - at, log->max_key,
                                                         log->max_value, &record, &length);
         if (got == MSI_FILE_TORN && log->end == 0 && at == 0)
-            got = MSI_FILE_GARBAGE; /* not even one record: leave it alone */
+            got = MSI_FILE_GARBAGE; /* not one record: do not truncate it */
         if (got == MSI_FILE_TORN) {
-            msi_log(store, WARN, "%s ends in half a record of a rank that died; cutting it off", log->path);
+            msi_log(store, WARN, "%s ends in half a record of a rank that died; truncating it", log->path);
             if (ftruncate(log->fd, log->end + (off_t)at))
-                st = msi_fail_errno(errno, "cannot mend %s", log->path);
+                st = msi_fail_errno(errno, "cannot truncate %s", log->path);
             break;
         }
         if (got == MSI_FILE_GARBAGE) {
@@ -158,10 +158,10 @@ mst_status msi_file_log_join(struct msi_file_log *log) {
         if (errno != EAGAIN && errno != EACCES)
             return msi_fail_errno(errno, "cannot lock in %s", log->alive_path);
     }
-    return msi_fail(MST_ERR_LIMIT, NULL, "%s has %d members already", log->path, MAX_MEMBERS);
+    return msi_fail(MST_ERR_LIMIT, NULL, "%s already has %d members", log->path, MAX_MEMBERS);
 }
 
-/* Whether somebody else has a lock in that part. */
+/* Does another process hold a lock in that range? */
 static bool locked(const struct msi_file_log *log, off_t start, off_t len) {
     struct flock lock = byte_lock(F_WRLCK, start, len);
     return fcntl(log->alive_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

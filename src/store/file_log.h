@@ -1,9 +1,9 @@
 /*
- * file_log.h - the file behind a file store: its lock, its records, and who of its members is alive.
+ * file_log.h - the file of a file store: its lock, its records, and which members are alive.
  *
- * All reading and writing happens under an exclusive flock, as PyTorch's FileStore does it. A record that was
- * cut short by a dying writer is cut off by the next one who holds the lock. Members hold a byte of
- * PATH.alive locked; the kernel lets go of it when they die, and that is how the others know.
+ * All reads and writes happen under an exclusive flock, as in PyTorch's FileStore. If a writer died in the
+ * middle of a record, the next holder of the lock truncates it. Each member locks a byte of PATH.alive; the
+ * kernel releases it when the member dies.
  */
 #ifndef MSI_STORE_FILE_LOG_H
 #define MSI_STORE_FILE_LOG_H
@@ -19,35 +19,32 @@ struct msi_file_log {
     int slot;         /* the byte of PATH.alive that is ours; -1 unless a member */
     off_t end;        /* how far the file has been read */
     size_t max_key, max_value;
-    struct msi_buf pending; /* records to be written before the lock is let go */
+    struct msi_buf pending; /* records to write before the lock is released */
 };
 
-/* Opens or makes the file. A file that cannot be a store's is MST_ERR_STALE when it is first read. */
+/* Opens or creates the file. The first read fails with MST_ERR_STALE if it is not a store's file. */
 mst_status msi_file_log_open(struct msi_file_log *log, const char *path, size_t max_key, size_t max_value);
 void msi_file_log_close(struct msi_file_log *log);
 
-/*
- * Tries to take the lock; *locked says whether it did. If the file was removed meanwhile and nothing was read
- * yet, starts anew.
- */
+/* Tries to take the lock. Reopens a file that was removed before anything was read. */
 mst_status msi_file_log_try_lock(struct msi_file_log *log, bool *locked);
-/* Writes what is pending and lets go of the lock. After a failure nothing of it is in the file. */
+/* Writes the pending records and releases the lock. After a failure the file has none of them. */
 mst_status msi_file_log_unlock(struct msi_file_log *log);
 
-/* With the lock held: calls take for each record that was added since the last time. */
+/* With the lock held: calls take for each record added since the last call. */
 mst_status msi_file_log_read(struct msi_file_log *log,
                              void (*take)(void *context, const struct msi_file_record *record),
                              void *context);
 
-/* With the lock held: begins to see who is alive. */
+/* With the lock held: opens PATH.alive. */
 mst_status msi_file_log_watch(struct msi_file_log *log);
-/* With the lock held, after msi_file_log_watch: becomes a member, with a slot that nobody alive has. */
+/* With the lock held, after msi_file_log_watch: becomes a member with a free slot. */
 mst_status msi_file_log_join(struct msi_file_log *log);
 /* Is the member with that slot alive? */
 bool msi_file_log_alive(const struct msi_file_log *log, int slot);
-/* With the lock held: is any member alive but ourselves? */
+/* With the lock held: is any other member alive? */
 bool msi_file_log_others(const struct msi_file_log *log);
-/* With the lock held: is no member any more. */
+/* With the lock held: stops being a member. */
 void msi_file_log_resign(struct msi_file_log *log);
 /* With the lock held: removes the files. */
 void msi_file_log_remove(struct msi_file_log *log);

@@ -1,6 +1,6 @@
 /*
- * hash.c - a store for the threads of one process: the map behind a lock. A thread that must wait sleeps on
- * an event descriptor of its own, so that its deadline and its cancellation token work as everywhere else.
+ * hash.c - a store for the threads of one process: the map behind a lock. A waiting thread sleeps on an
+ * eventfd of its own, so that deadline and cancellation work as in other stores.
  */
 #include "base/error.h"
 #include "store/kv.h"
@@ -34,11 +34,11 @@ static void wake(struct msi_kv_waiter *waiter, mst_status status) {
     (void)n;
 }
 
-/* Called with the lock held, and returns with it held. */
-static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+/* With the lock held, which it releases while it waits. */
+static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                            const struct msi_kv_guard *guard) {
     struct sleeper sleeper = {.waiter = {.wake = wake}, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (sleeper.fd < 0) return msi_fail_errno(errno, "cannot make an event descriptor");
+    if (sleeper.fd < 0) return msi_fail_errno(errno, "cannot create an eventfd");
     bool waiting;
     mst_status st = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
     if (st == MST_OK && waiting) {
@@ -55,7 +55,7 @@ static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait
     return st;
 }
 
-static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct hash_store *store = (struct hash_store *)head;
     struct msi_kv_guard guard = {0};
@@ -68,7 +68,7 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
         if (req->op == MSI_OP_GUARD) {
             guard = (struct msi_kv_guard){req->key, req->number};
             guarded = true;
-        } else if (req->op != MSI_OP_WILL) { /* threads die together: there is nobody to carry out a will */
+        } else if (req->op != MSI_OP_ON_DISCONNECT) { /* the threads of a process end together */
             if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guarded ? &guard : NULL);
             if (st == MST_OK && x[i].status == MST_OK)
                 x[i].status = msi_kv_apply(store->kv, req, &x[i].reply);

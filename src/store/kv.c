@@ -1,12 +1,11 @@
-/* kv.c - the map: items, values, queues, and the operations on them. See kv.h. */
+/* kv.c - the map: items, values, queues and their operations. See kv.h. */
 #include "base/error.h"
-#include "base/hash.h"
 #include "store/kv_item.h"
 #include "wire/cursor.h"
 
 #include <stdlib.h>
 
-enum { FIRST_BUCKETS = 64, NUMBER_MAX = 24 };
+enum { NUMBER_MAX = 24 };
 
 struct queued {
     struct msi_list node;
@@ -17,15 +16,8 @@ struct queued {
 struct msi_kv *msi_kv_new(size_t max_total, size_t max_value) {
     struct msi_kv *kv = calloc(1, sizeof *kv);
     if (!kv) return NULL;
-    kv->buckets = calloc(FIRST_BUCKETS, sizeof *kv->buckets);
-    if (!kv->buckets) {
-        free(kv);
-        return NULL;
-    }
-    kv->n_buckets = FIRST_BUCKETS;
     kv->max_total = max_total;
     kv->max_value = max_value;
-    msi_random(kv->seed, sizeof kv->seed);
     return kv;
 }
 
@@ -38,48 +30,30 @@ size_t msi_kv_bytes(const struct msi_kv *kv) {
     return kv->bytes;
 }
 
-static bool room_for(const struct msi_kv *kv, size_t more) {
+static bool has_space(const struct msi_kv *kv, size_t more) {
     return more <= kv->max_total && kv->bytes <= kv->max_total - more;
 }
 
-static void grow(struct msi_kv *kv) {
-    size_t n = kv->n_buckets * 2;
-    struct msi_kv_item **buckets = calloc(n, sizeof *buckets);
-    if (!buckets) return; /* longer chains still work */
-    for (size_t i = 0; i < kv->n_buckets; i++)
-        for (struct msi_kv_item *item = kv->buckets[i], *next; item; item = next) {
-            next = item->next;
-            item->next = buckets[item->hash & (n - 1)];
-            buckets[item->hash & (n - 1)] = item;
-        }
-    free(kv->buckets);
-    kv->buckets = buckets;
-    kv->n_buckets = n;
-}
-
 static size_t item_cost(size_t key_len) {
-    return sizeof(struct msi_kv_item) + key_len + 16;
+    return sizeof(struct msi_kv_item) + sizeof(struct msi_table_entry) + key_len + 16;
 }
 
 struct msi_kv_item *msi_kv_item(struct msi_kv *kv, struct msi_str key, bool make) {
-    if (kv->recent && msi_str_equal(msi_str(kv->recent->key, kv->recent->key_len), key)) return kv->recent;
-    uint64_t hash = msi_hash(key.p, key.n, kv->seed);
-    for (struct msi_kv_item *item = kv->buckets[hash & (kv->n_buckets - 1)]; item; item = item->next)
-        if (item->hash == hash && msi_str_equal(msi_str(item->key, item->key_len), key))
-            return kv->recent = item;
-    if (!make || !room_for(kv, item_cost(key.n))) return NULL;
-    struct msi_kv_item *item = calloc(1, sizeof *item + key.n);
-    if (!item) return NULL;
-    if (kv->n_items >= kv->n_buckets) grow(kv);
-    item->hash = hash;
+    if (kv->recent && msi_str_equal(kv->recent->key, key)) return kv->recent;
+    uint32_t number = msi_table_find(&kv->items, key.p, key.n);
+    if (number != MSI_TABLE_NONE) return kv->recent = kv->items.entries[number].value;
+    if (!make || !has_space(kv, item_cost(key.n))) return NULL;
+    struct msi_kv_item *item = calloc(1, sizeof *item);
+    number = item ? msi_table_add(&kv->items, key.p, key.n) : MSI_TABLE_NONE;
+    if (number == MSI_TABLE_NONE) {
+        free(item);
+        return NULL;
+    }
+    kv->items.entries[number].value = item;
     item->next_target = INT64_MAX;
-    item->key_len = key.n;
-    if (key.n) memcpy(item->key, key.p, key.n);
+    item->key = msi_str(msi_table_key(&kv->items, number), key.n);
     msi_list_init(&item->queue);
     msi_list_init(&item->links);
-    item->next = kv->buckets[hash & (kv->n_buckets - 1)];
-    kv->buckets[hash & (kv->n_buckets - 1)] = item;
-    kv->n_items++;
     kv->bytes += item_cost(key.n);
     kv->key_bytes += 8 + key.n;
     return kv->recent = item;
@@ -87,13 +61,10 @@ struct msi_kv_item *msi_kv_item(struct msi_kv *kv, struct msi_str key, bool make
 
 void msi_kv_item_release(struct msi_kv *kv, struct msi_kv_item *item) {
     if (msi_kv_exists(item) || item->arrived || !msi_list_empty(&item->links)) return;
-    struct msi_kv_item **at = &kv->buckets[item->hash & (kv->n_buckets - 1)];
-    while (*at != item) at = &(*at)->next;
-    *at = item->next;
     if (kv->recent == item) kv->recent = NULL;
-    kv->n_items--;
-    kv->bytes -= item_cost(item->key_len);
-    kv->key_bytes -= 8 + item->key_len;
+    kv->bytes -= item_cost(item->key.n);
+    kv->key_bytes -= 8 + item->key.n;
+    msi_table_remove(&kv->items, item->key.p, item->key.n);
     free(item);
 }
 
@@ -117,18 +88,17 @@ static void drop_queue(struct msi_kv *kv, struct msi_kv_item *item) {
 
 void msi_kv_free(struct msi_kv *kv) {
     if (!kv) return;
-    for (size_t i = 0; i < kv->n_buckets; i++)
-        for (struct msi_kv_item *item = kv->buckets[i], *next; item; item = next) {
-            next = item->next;
-            drop_value(kv, item);
-            drop_queue(kv, item);
-            free(item);
-        }
-    free(kv->buckets);
+    for (uint32_t i = 0; i < kv->items.n; i++) {
+        struct msi_kv_item *item = kv->items.entries[i].value;
+        drop_value(kv, item);
+        drop_queue(kv, item);
+        free(item);
+    }
+    msi_table_free(&kv->items);
     free(kv);
 }
 
-/* The memory that a value of len bytes shall have, given what it has now: appending grows in steps. */
+/* The capacity for a value of len bytes: appending grows in steps. */
 static size_t fitting(const struct msi_kv_item *item, size_t len) {
     if (item && len <= item->cap && len >= item->cap / 4) return item->cap;
     size_t cap = len < 16 ? 16 : len;
@@ -136,15 +106,15 @@ static size_t fitting(const struct msi_kv_item *item, size_t len) {
     return cap;
 }
 
-/* Makes room for a value of len bytes and keeps the present one's first bytes; false at the limit. */
+/* Resizes the value to len bytes and keeps its first bytes; false at the limit. */
 static bool fit_value(struct msi_kv *kv, struct msi_kv_item *item, size_t len) {
     size_t cap = fitting(item, len);
     if (len > kv->max_value) return false;
     if (cap == item->cap) return true;
-    if (cap > item->cap && !room_for(kv, cap - item->cap)) return false;
+    if (cap > item->cap && !has_space(kv, cap - item->cap)) return false;
     char *value = realloc(item->value, cap);
     if (!value) return false;
-    kv->bytes += cap - item->cap; /* wraps back where it shrinks */
+    kv->bytes += cap - item->cap; /* unsigned arithmetic: also when it shrinks */
     item->value = value;
     item->cap = cap;
     return true;
@@ -155,7 +125,7 @@ static mst_status full(struct msi_kv *kv, struct msi_kv_item *item) {
     return MST_ERR_LIMIT;
 }
 
-/* Sets the item's value, or appends to it, and tells those who wait or watch. */
+/* Sets the item's value, or appends to it, and notifies waiters and watchers. */
 static mst_status put_item(struct msi_kv *kv, struct msi_kv_item *item, struct msi_str value, bool append) {
     struct msi_buf old = {0};
     bool had = item->has_value, existed = msi_kv_exists(item);
@@ -171,8 +141,8 @@ static mst_status put_item(struct msi_kv *kv, struct msi_kv_item *item, struct m
     item->counts = false;
     if (!existed) kv->n_keys++;
     if (kv->changed)
-        kv->changed(kv->context, had ? MSI_KV_UPDATED : MSI_KV_CREATED, msi_str(item->key, item->key_len),
-                    msi_buf_str(&old), msi_str(item->value, item->len));
+        kv->changed(kv->context, had ? MSI_KV_UPDATED : MSI_KV_CREATED, item->key, msi_buf_str(&old),
+                    msi_str(item->value, item->len));
     msi_buf_free(&old);
     msi_kv_item_changed(kv, item);
     return MST_OK;
@@ -183,7 +153,7 @@ static mst_status put(struct msi_kv *kv, struct msi_str key, struct msi_str valu
     return item ? put_item(kv, item, value, append) : MST_ERR_LIMIT;
 }
 
-/* The number in decimal digits at the end of text; returns where they begin. */
+/* Writes decimal digits to the end of text; returns their start. */
 static const char *format_number(char text[static NUMBER_MAX], int64_t number) {
     char *at = text + NUMBER_MAX;
     uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
@@ -243,7 +213,7 @@ static mst_status push(struct msi_kv *kv, const struct msi_store_req *req) {
     struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
     if (!item) return MST_ERR_LIMIT;
     struct queued *entry = NULL;
-    if (room_for(kv, sizeof *entry + req->value.n)) entry = malloc(sizeof *entry + req->value.n);
+    if (has_space(kv, sizeof *entry + req->value.n)) entry = malloc(sizeof *entry + req->value.n);
     if (!entry) return full(kv, item);
     entry->len = req->value.n;
     if (entry->len) memcpy(entry->data, req->value.p, entry->len);
@@ -313,12 +283,13 @@ static bool all_exist(struct msi_kv *kv, const struct msi_store_req *req) {
 
 static void list_keys(struct msi_kv *kv, struct msi_buf *reply) {
     msi_put_u64(reply, (uint64_t)kv->n_keys);
-    for (size_t i = 0; i < kv->n_buckets; i++)
-        for (struct msi_kv_item *item = kv->buckets[i]; item; item = item->next)
-            if (msi_kv_exists(item)) msi_put_str(reply, msi_str(item->key, item->key_len));
+    for (uint32_t i = 0; i < kv->items.n; i++) {
+        const struct msi_kv_item *item = kv->items.entries[i].value;
+        if (msi_kv_exists(item)) msi_put_str(reply, item->key);
+    }
 }
 
-/* All or nothing: what is new must fit before anything is set. */
+/* All or nothing: checks the space for all values first. */
 static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) {
     mst_status st = MST_OK;
     size_t more = 0;
@@ -329,7 +300,7 @@ static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) 
         if (cap > has) more += cap - has;
         if (req->values[i].n > kv->max_value) return MST_ERR_LIMIT;
     }
-    if (!room_for(kv, more)) return MST_ERR_LIMIT;
+    if (!has_space(kv, more)) return MST_ERR_LIMIT;
     for (size_t i = 0; i < req->n && st == MST_OK; i++) st = put(kv, req->keys[i], req->values[i], false);
     return st;
 }

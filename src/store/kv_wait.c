@@ -1,6 +1,6 @@
 /*
- * kv_wait.c - those who wait on the map. A waiter hangs on each item it needs by a link; a change of an item
- * goes through its links, collects the waiters whose wait is over, and wakes them once the item is settled.
+ * kv_wait.c - waiters of the map. A link connects a waiter with each item that it needs. A change of an item
+ * walks its links, collects the waiters whose wait has ended, and wakes them after the walk.
  */
 #include "store/kv_item.h"
 
@@ -33,7 +33,7 @@ void msi_kv_wait_end(struct msi_kv *kv, struct msi_kv_waiter *waiter) {
         struct msi_kv_item *item = waiter->links[i].item;
         if (!item) continue;
         msi_list_remove(&waiter->links[i].node);
-        msi_kv_item_release(kv, item); /* where several links hang on it, only the last one frees it */
+        msi_kv_item_release(kv, item); /* the last of several links frees it */
     }
     kv->bytes -= waiter->n_links * sizeof *waiter->links;
     free(waiter->links);
@@ -41,7 +41,7 @@ void msi_kv_wait_end(struct msi_kv *kv, struct msi_kv_waiter *waiter) {
     waiter->n_links = 0;
 }
 
-/* The item itself stays: it has just been given what makes it exist. */
+/* The item is not freed: the change has given it a value, a queue or arrivals. */
 void msi_kv_item_changed(struct msi_kv *kv, struct msi_kv_item *item) {
     struct msi_list ready;
     if (msi_list_empty(&item->links)) return;
@@ -58,8 +58,8 @@ void msi_kv_item_changed(struct msi_kv *kv, struct msi_kv_item *item) {
             link->item = NULL;
             waiter->missing--;
         }
-        bool over = waiter->missing == 0 || waiter->status != MST_OK;
-        if (over && msi_list_empty(&waiter->ready)) msi_list_push(&ready, &waiter->ready);
+        bool ended = waiter->missing == 0 || waiter->status != MST_OK;
+        if (ended && msi_list_empty(&waiter->ready)) msi_list_push(&ready, &waiter->ready);
     }
     while (!msi_list_empty(&ready)) {
         struct msi_kv_waiter *waiter = msi_container(ready.next, struct msi_kv_waiter, ready);
@@ -70,8 +70,8 @@ void msi_kv_item_changed(struct msi_kv *kv, struct msi_kv_item *item) {
     }
 }
 
-static void hang(struct msi_kv_waiter *waiter, struct msi_kv_item *item, enum link_kind kind,
-                 int64_t threshold) {
+static void add_link(struct msi_kv_waiter *waiter, struct msi_kv_item *item, enum link_kind kind,
+                     int64_t threshold) {
     struct msi_kv_link *link = &waiter->links[waiter->n_links++];
     *link = (struct msi_kv_link){.item = item, .waiter = waiter, .kind = kind, .threshold = threshold};
     msi_list_push(&item->links, &link->node);
@@ -83,7 +83,7 @@ static int64_t target_of(const struct msi_store_req *req) {
     return req->number == INT64_MIN ? INT64_MAX : -req->number;
 }
 
-/* The fewest arrivals that somebody still waits for. */
+/* The fewest arrivals that a waiter still needs. */
 static int64_t next_target(const struct msi_kv_item *item) {
     int64_t least = INT64_MAX;
     for (const struct msi_list *at = item->links.next; at != &item->links; at = at->next) {
@@ -93,7 +93,7 @@ static int64_t next_target(const struct msi_kv_item *item) {
     return least;
 }
 
-/* Counts the caller in, unless the number is negative; *complete: have so many come? */
+/* Counts the caller, unless the number is negative; *complete: enough have arrived. */
 static mst_status arrive(struct msi_kv *kv, const struct msi_store_req *req, bool *complete) {
     struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
     if (!item) return MST_ERR_LIMIT;
@@ -111,18 +111,19 @@ static bool tripped(const struct msi_kv *kv, const struct msi_kv_guard *guard) {
     return guard && msi_kv_get(kv, guard->key, &value) && (int64_t)value.n > guard->length;
 }
 
-/* Hangs the waiter on whatever it still needs. */
-static mst_status hang_all(struct msi_kv *kv, const struct msi_store_req *req, struct msi_kv_waiter *waiter) {
+/* Links the waiter to the items that it still needs. */
+static mst_status add_links(struct msi_kv *kv, const struct msi_store_req *req,
+                            struct msi_kv_waiter *waiter) {
     if (req->op == MSI_OP_BARRIER) {
         struct msi_kv_item *item = msi_kv_item(kv, req->key, true);
-        hang(waiter, item, NEEDS_ARRIVALS, target_of(req));
+        add_link(waiter, item, NEEDS_ARRIVALS, target_of(req));
         if (target_of(req) < item->next_target) item->next_target = target_of(req);
         return MST_OK;
     }
     for (size_t i = 0; i < req->n; i++) {
         struct msi_kv_item *item = msi_kv_item(kv, req->keys[i], true);
         if (!item) return MST_ERR_LIMIT;
-        if (!msi_kv_exists(item)) hang(waiter, item, NEEDS_KEY, 0);
+        if (!msi_kv_exists(item)) add_link(waiter, item, NEEDS_KEY, 0);
     }
     return MST_OK;
 }
@@ -143,14 +144,14 @@ mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
     waiter->n_links = waiter->missing = 0;
     waiter->status = MST_OK;
     msi_list_init(&waiter->ready);
-    mst_status st = hang_all(kv, req, waiter);
+    mst_status st = add_links(kv, req, waiter);
     if (st == MST_OK && waiter->missing && tripped(kv, guard)) st = MST_ERR_PEER_LOST;
     struct msi_kv_item *watched = NULL;
     if (st == MST_OK && waiter->missing && guard) {
         watched = msi_kv_item(kv, guard->key, true);
         if (!watched) st = MST_ERR_LIMIT;
     }
-    if (watched) hang(waiter, watched, GUARDS, guard->length);
+    if (watched) add_link(waiter, watched, GUARDS, guard->length);
     kv->bytes += waiter->n_links * sizeof *waiter->links;
     *waiting = st == MST_OK && waiter->missing;
     if (!*waiting) msi_kv_wait_end(kv, waiter);

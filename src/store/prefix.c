@@ -1,5 +1,4 @@
-/* prefix.c - a name space inside another store: every key goes down with "prefix/" in front. Keeps no state.
- */
+/* prefix.c - a name space inside another store: adds "prefix/" to every key. */
 #include "base/error.h"
 #include "store/store.h"
 
@@ -9,14 +8,14 @@ struct prefix_store {
     struct mst_store head;
     struct mst_store *base;
     size_t len;
-    char prefix[]; /* with its slash */
+    char prefix[]; /* with the slash */
 };
 
-static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_exchange *x,
+static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct prefix_store *store = (struct prefix_store *)head;
     struct msi_str prefix = msi_str(store->prefix, store->len);
-    struct msi_exchange *y = msi_store_prefixed(x, n, prefix);
+    struct msi_store_rpc *y = msi_store_prefixed(x, n, prefix);
     if (!y) return msi_fail_memory();
     mst_status st = store->base->ops->exec(store->base, wait, y, n);
     for (size_t i = 0; i < n; i++) {
@@ -39,7 +38,7 @@ mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, str
     size_t len = strlen(prefix);
     if (len + 2 > base->max_key)
         return msi_fail(MST_ERR_LIMIT, "shorten it, or raise MUSTER_STORE_MAX_KEY",
-                        "a prefix of %zu bytes leaves no room for keys, which may have %zu", len,
+                        "a prefix of %zu bytes leaves no space for keys, which are limited to %zu", len,
                         base->max_key - 1);
     struct prefix_store *made = calloc(1, sizeof *made + len + 1);
     if (!made) return msi_fail_memory();

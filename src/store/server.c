@@ -1,4 +1,4 @@
-/* server.c - the store server's life cycle and its round. See server.h. */
+/* server.c - life cycle and main loop of the store server. See server.h. */
 #include "store/server.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -17,10 +17,9 @@
 
 enum { SWEEPS = 16, SWEEP_FROM = 8 };
 
-/* Out of descriptors: take the caller in on the spare one and turn it away, so that it does not wait for
- * nothing. */
-static void turn_away(struct msi_server *server, int listener) {
-    msi_warn_once(store, "out of descriptors with %zu store clients; turning others away (raise ulimit -n)",
+/* On EMFILE: accepts the client with the spare descriptor and closes it, so that it does not wait in vain. */
+static void reject(struct msi_server *server, int listener) {
+    msi_warn_once(store, "out of descriptors with %zu store clients; rejecting others (raise ulimit -n)",
                   server->n_conns);
     close(server->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -34,7 +33,7 @@ static void accept_from(struct msi_server *server, const struct msi_source *sour
         if (fd >= 0) {
             msi_conn_open(server, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
-            turn_away(server, source->fd);
+            reject(server, source->fd);
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             return;
@@ -52,8 +51,7 @@ static void accept_local(struct msi_source *source, uint32_t events) {
     accept_from(msi_container(source, struct msi_server, local), source);
 }
 
-/* Sends what this round's requests gave to say. Settling may close a connection, and its will may wake
- * others. */
+/* Sends the replies of this iteration. Settling may close connections and wake others. */
 static void send_all(struct msi_server *server) {
     while (!msi_list_empty(&server->unsent)) {
         struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
@@ -69,8 +67,8 @@ static void finish_round(struct msi_server *server) {
     } while (!msi_list_empty(&server->unsent));
 }
 
-/* How many of the busy connections had something to say again. Serving one may close any other. */
-static size_t look_at_busy(struct msi_server *server) {
+/* Polls the busy connections; returns how many had input. Serving one may close any other. */
+static size_t poll_busy(struct msi_server *server) {
     struct msi_list seen;
     size_t hits = 0;
     msi_list_init(&seen);
@@ -78,7 +76,7 @@ static size_t look_at_busy(struct msi_server *server) {
         struct msi_conn *conn = msi_container(server->busy.next, struct msi_conn, busy);
         msi_list_remove(&conn->busy);
         msi_list_push(&seen, &conn->busy);
-        hits += msi_conn_look(conn);
+        hits += msi_conn_poll(conn);
     }
     while (!msi_list_empty(&seen)) {
         struct msi_list *first = seen.next;
@@ -89,24 +87,24 @@ static size_t look_at_busy(struct msi_server *server) {
 }
 
 /*
- * Where many clients ask one thing after the other, most of those that were just answered have asked again by the time all
- * were. They are looked at directly, which saves the loop's way of finding out, until fewer than half had anything to say.
+ * Many clients send one request after the other. Most of them have sent the next one by the time all are
+ * answered, so the server reads from them without epoll until fewer than half have input.
  */
 static void sweep(struct msi_server *server) {
     size_t hits = server->n_busy;
     for (int i = 0; i < SWEEPS && hits >= SWEEP_FROM && 2 * hits >= server->n_busy; i++) {
-        hits = look_at_busy(server);
+        hits = poll_busy(server);
         finish_round(server);
     }
     while (!msi_list_empty(&server->busy)) msi_list_remove(server->busy.next);
     server->n_busy = 0;
 }
 
-static void end_is_near(struct msi_timer *timer) {
-    (void)timer; /* the round looks at the clock itself */
+static void on_end(struct msi_timer *timer) {
+    (void)timer; /* has_ended checks the time */
 }
 
-static bool is_over(struct msi_server *server, struct msi_timer *end) {
+static bool has_ended(struct msi_server *server, struct msi_timer *end) {
     int64_t end_at = atomic_load_explicit(&server->end_at, memory_order_acquire);
     if (end_at == 0) return false;
     msi_timer_set(server->loop, end, end_at);
@@ -116,17 +114,17 @@ static bool is_over(struct msi_server *server, struct msi_timer *end) {
 static void *serve(void *context) {
     struct msi_server *server = context;
     struct msi_timer end;
-    msi_timer_init(&end, end_is_near);
+    msi_timer_init(&end, on_end);
     msi_call_begin(NULL, NULL, server->rank);
     pthread_setname_np(pthread_self(), "muster-store");
-    while (!is_over(server, &end)) {
+    while (!has_ended(server, &end)) {
         msi_loop_run_once(server->loop);
         finish_round(server);
         sweep(server);
     }
     msi_timer_clear(&end);
     for (struct msi_list *at = server->conns.next; at != &server->conns; at = at->next)
-        msi_conn_say_ended(msi_container(at, struct msi_conn, node));
+        msi_conn_send_ended(msi_container(at, struct msi_conn, node));
     return NULL;
 }
 

@@ -1,8 +1,9 @@
 /*
- * server.h - the tcp store's server: one thread, one loop, any number of connections, all dialects at once.
+ * server.h - the server of the tcp store: one thread, one event loop, any number of connections, all
+ * dialects.
  *
- * Runs until it is closed. A connection that breaks the protocol, a limit or the patience of store_stall_ms
- * ends with a logged reason and touches nobody else; memory stays under store_max_total.
+ * It closes a connection that violates the protocol, a limit or store_stall_ms, and logs the reason; other
+ * connections are not affected. Memory stays below store_max_total.
  */
 #ifndef MSI_STORE_SERVER_H
 #define MSI_STORE_SERVER_H
@@ -12,15 +13,15 @@
 
 struct msi_server;
 
-/* Starts to listen on just that address; port 0 takes a free one. */
+/* Listens on that address; port 0: a free port. */
 mst_status msi_server_open(const struct msi_address *address, const struct msi_settings *settings,
                            struct msi_server **server);
 
 int msi_server_port(const struct msi_server *server);
 
 /*
- * Serves on until the last client of ours has gone, at most for linger_ms, and ends. Clients of ours that then still
- * wait are told MST_ERR_STORE_ENDED; others find the connection closed. NULL is fine.
+ * Serves until the last muster client has disconnected, at most for linger_ms, and ends. muster clients that
+ * still wait get MST_ERR_STORE_ENDED; other connections are closed. server may be NULL.
  */
 void msi_server_close(struct msi_server *server, int64_t linger_ms);
 

@@ -1,4 +1,4 @@
-/* server_conn.c - bytes in and out of one connection of the store server. See server_conn.h. */
+/* server_conn.c - input and output of one connection of the store server. See server_conn.h. */
 #include "store/server_conn.h"
 #include "base/log.h"
 #include "os/socket.h"
@@ -11,18 +11,18 @@
 #include <unistd.h>
 
 enum {
-    READ_STEP = 16 << 10,           /* room made for a read behind a part of a message */
-    QUEUE_WHILE_WAITING = 64 << 10, /* what a client may send ahead while its request waits */
-    KEEP_BUFFER = 4 << 10,          /* larger buffers are given back once empty */
+    READ_STEP = 16 << 10,           /* smallest buffer for the rest of a message */
+    QUEUE_WHILE_WAITING = 64 << 10, /* input that a client may send while its request waits */
+    KEEP_BUFFER = 4 << 10,          /* larger buffers are freed when empty */
     COMPLAINTS_MOST = 64,
 };
 
-/* What a client is listened for that is owed nothing and owes nothing. */
+/* Events of a connection without pending input or output. */
 #define QUIET_EVENTS (EPOLLET | EPOLLRDHUP | EPOLLIN)
 
 static void on_stall(struct msi_timer *timer) {
     struct msi_conn *conn = msi_container(timer, struct msi_conn, stall);
-    if (!msi_list_empty(&conn->unsent)) return; /* it is the server that is late: settling sets it again */
+    if (!msi_list_empty(&conn->unsent)) return; /* the server is late: settling sets it again */
     msi_conn_doom(conn, conn->out.len ? "it does not read its replies" : "it left a message half sent");
     msi_conn_settle(conn);
 }
@@ -32,7 +32,7 @@ static bool held_back(const struct msi_conn *conn) {
            (msi_conn_pending(conn) && conn->in.len - conn->request_len > QUEUE_WHILE_WAITING);
 }
 
-/* Events come once for each change (EPOLLET); to be told again of what is still there, the loop is asked anew. */
+/* With EPOLLET, changing the events makes epoll report pending input again. */
 static void update_events(struct msi_conn *conn) {
     uint32_t events = EPOLLET | EPOLLRDHUP | (held_back(conn) ? 0 : EPOLLIN) | (conn->out.len ? EPOLLOUT : 0);
     if (events == conn->events && !conn->undrained) return;
@@ -42,13 +42,13 @@ static void update_events(struct msi_conn *conn) {
 }
 
 static void update_stall(struct msi_conn *conn, bool progress) {
-    bool owing = conn->out.len || (conn->in.len && !msi_conn_pending(conn));
-    if (!owing) msi_timer_clear(&conn->stall);
-    if (owing && (progress || !msi_timer_is_set(&conn->stall)))
+    bool pending = conn->out.len || (conn->in.len && !msi_conn_pending(conn));
+    if (!pending) msi_timer_clear(&conn->stall);
+    if (pending && (progress || !msi_timer_is_set(&conn->stall)))
         msi_timer_set(conn->server->loop, &conn->stall, msi_now() + conn->server->stall_ns);
 }
 
-/* A quarter of the memory is the connections' own, so that a full store can still be read. */
+/* A quarter of the memory is reserved for connections, so that a full store can still be read. */
 bool msi_server_has_room(const struct msi_server *server, size_t more) {
     size_t held = server->buffered + more;
     return held <= server->max_total / 4 || held + msi_kv_bytes(server->kv) <= server->max_total;
@@ -71,7 +71,7 @@ void msi_conn_account(struct msi_conn *conn) {
     if (conn->in.failed || conn->out.failed) msi_conn_doom(conn, "out of memory");
 }
 
-/* True if some of it went. */
+/* True if it sent something. */
 static bool send_some(struct msi_conn *conn) {
     size_t sent = 0;
     while (sent < conn->out.len) {
@@ -87,20 +87,20 @@ static bool send_some(struct msi_conn *conn) {
     return sent > 0;
 }
 
-/* All is sent, nothing is kept, and nothing has changed that the loop, the timer or the books would have to know of. */
+/* Nothing is buffered, and events, timer and accounting need no update. */
 static bool is_quiet(const struct msi_conn *conn) {
     return conn->out.len == 0 && conn->in.len == 0 && !conn->doomed && !conn->undrained &&
            conn->events == QUIET_EVENTS && !msi_timer_is_set(&conn->stall) && !conn->out.failed &&
            conn->in.cap + conn->out.cap + conn->kept == conn->accounted;
 }
 
-/* As msi_conn_settle; received: something came from the client just now. */
+/* As msi_conn_settle; received: the client has just sent something. */
 static void settle(struct msi_conn *conn, bool received) {
     bool full = conn->out.len > MSI_SERVER_UNREAD;
     bool sent = conn->out.len && send_some(conn);
     if (is_quiet(conn)) return;
     if (full && conn->out.len <= MSI_SERVER_UNREAD && conn->in.len && !conn->waiting && !conn->doomed) {
-        /* Room again: go on with what was left standing. */
+        /* There is space again: serve the requests that were held back. */
         size_t done = msi_conn_serve(conn, conn->in.data, conn->in.len);
         msi_buf_drop(&conn->in, done);
     }
@@ -138,23 +138,23 @@ void msi_conn_doom(struct msi_conn *conn, const char *format, ...) {
         msi_log(store, WARN, "further bad connections to the store are not logged");
 }
 
-/* Serves what came, and keeps what is not complete or has to wait. */
-static void take(struct msi_conn *conn, const uint8_t *p, size_t n) {
+/* Serves the input, and keeps incomplete and waiting requests. */
+static void serve_input(struct msi_conn *conn, const uint8_t *p, size_t n) {
     size_t done = msi_conn_serve(conn, p, n);
     msi_buf_add(&conn->in, p + done, n - done);
 }
 
-/* One read; where it filled all the room it had, there may be more. */
+/* One read; undrained if it filled the buffer. */
 static ssize_t receive(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0) {
         ssize_t n = msi_recv(conn->source.fd, server->scratch, sizeof server->scratch);
         conn->undrained = n == (ssize_t)sizeof server->scratch || (n < 0 && errno == EINTR);
-        if (n > 0) take(conn, server->scratch, (size_t)n);
+        if (n > 0) serve_input(conn, server->scratch, (size_t)n);
         return n;
     }
     size_t missing = conn->scan.need > conn->in.len ? conn->scan.need - conn->in.len : 0;
-    /* Memory follows what really arrives: a length alone makes nobody allocate. */
+    /* Allocate by the bytes that have arrived, not by the announced length. */
     size_t room = missing < conn->in.len ? missing : conn->in.len;
     if (room < READ_STEP) room = READ_STEP;
     if (!msi_buf_reserve(&conn->in, room)) return 1;
@@ -180,7 +180,7 @@ static void on_ready(struct msi_source *source, uint32_t events) {
     uint32_t hung_up = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
     if ((events & EPOLLIN || hung_up) && !conn->doomed) {
         ssize_t n = receive(conn);
-        if (hung_up) conn->undrained = true; /* behind the last bytes comes the end */
+        if (hung_up) conn->undrained = true; /* end of file follows the last bytes */
         if (n == 0 && conn->in.len && !msi_conn_pending(conn))
             msi_conn_doom(conn, "it hung up in the middle of a message");
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) msi_conn_doom(conn, NULL);
@@ -188,21 +188,21 @@ static void on_ready(struct msi_source *source, uint32_t events) {
     }
     struct msi_server *server = conn->server;
     if (conn->out.len && conn->out.len <= KEEP_BUFFER && !conn->undrained) {
-        msi_conn_mark_unsent(conn); /* goes out when all who are ready have been served */
+        msi_conn_mark_unsent(conn); /* sent after all ready connections are served */
         mark_busy(conn);
         if (msi_timer_is_set(&conn->stall)) update_stall(conn, true);
         return;
     }
     msi_list_remove(&conn->unsent);
-    settle(conn, progress); /* this and the next may free the connection */
+    settle(conn, progress); /* may free the connection, as the next call */
     msi_server_resume(server);
 }
 
-bool msi_conn_look(struct msi_conn *conn) {
+bool msi_conn_poll(struct msi_conn *conn) {
     if (conn->in.len || conn->out.len || conn->doomed || conn->events != QUIET_EVENTS) return false;
     ssize_t n = receive(conn);
     if (n < 0 && errno == EAGAIN) return false;
-    /* Whatever it was besides a request or several, the loop tells of it again. */
+    /* The loop reports an error or end of file again. */
     if (n <= 0) conn->undrained = true;
     msi_conn_mark_unsent(conn);
     return n > 0;
@@ -232,18 +232,19 @@ void msi_conn_open(struct msi_server *server, int fd) {
     server->n_conns++;
 }
 
-static void carry_out_will(struct msi_conn *conn) {
+static void apply_on_disconnect(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
-    struct msi_store_req req = {
-        .op = MSI_OP_APPEND, .key = msi_buf_str(&conn->will_key), .value = msi_buf_str(&conn->will_value)};
+    struct msi_store_req req = {.op = MSI_OP_APPEND,
+                                .key = msi_buf_str(&conn->on_disconnect_key),
+                                .value = msi_buf_str(&conn->on_disconnect_value)};
     struct msi_buf reply = {0};
-    msi_log(store, INFO, "a client is gone: %.*s", MSI_SHOW(req.value));
+    msi_log(store, INFO, "a client has disconnected: %.*s", MSI_SHOW(req.value));
     msi_kv_apply(server->kv, &req, &reply);
     msi_buf_free(&reply);
     msi_server_resume(server);
 }
 
-void msi_conn_close(struct msi_conn *conn, bool with_will) {
+void msi_conn_close(struct msi_conn *conn, bool disconnected) {
     struct msi_server *server = conn->server;
     if (conn->waiting) msi_kv_wait_end(server->kv, &conn->waiter);
     conn->waiting = false;
@@ -258,12 +259,12 @@ void msi_conn_close(struct msi_conn *conn, bool with_will) {
     server->n_conns--;
     server->n_own -= conn->dialect == MSI_DIALECT_M;
     server->buffered -= conn->accounted;
-    if (with_will && conn->has_will) carry_out_will(conn);
+    if (disconnected && conn->has_on_disconnect) apply_on_disconnect(conn);
     msi_buf_free(&conn->in);
     msi_buf_free(&conn->out);
     msi_buf_free(&conn->guard_key);
-    msi_buf_free(&conn->will_key);
-    msi_buf_free(&conn->will_value);
+    msi_buf_free(&conn->on_disconnect_key);
+    msi_buf_free(&conn->on_disconnect_value);
     msi_buf_free(&conn->watched);
     free(conn);
 }

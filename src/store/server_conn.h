@@ -1,8 +1,8 @@
 /*
- * server_conn.h - what the parts of the store server share. All of it runs on the server's thread.
+ * server_conn.h - shared by the files of the store server. All of it runs on the server's thread.
  *
- *   server.c        life cycle, listening, the round
- *   server_conn.c   bytes in and out of one connection, its end
+ *   server.c        life cycle, listener, main loop
+ *   server_conn.c   input and output of one connection, and its end
  *   server_serve.c  requests: dialects, waits, replies
  */
 #ifndef MSI_STORE_SERVER_CONN_H
@@ -17,91 +17,91 @@
 
 enum {
     MSI_SERVER_SCRATCH = 64 << 10,
-    MSI_SERVER_UNREAD = 1 << 20, /* unread replies, in bytes, at which a client is served no further */
+    MSI_SERVER_UNREAD = 1 << 20, /* bytes of unread replies at which the server stops serving a client */
 };
 
 struct msi_server {
     struct msi_loop *loop;
-    struct msi_source listener, local; /* local.fd: -1 where there is no second endpoint */
-    int64_t identity;   /* random, never 0: tells it from an earlier server at the same address */
-    int port, spare_fd; /* spare_fd: given up for a moment to turn a caller away when descriptors run out */
+    struct msi_source listener, local; /* local: the Unix socket; fd -1: none */
+    int64_t identity;   /* random, never 0: distinguishes it from an earlier server at the same address */
+    int port, spare_fd; /* spare_fd: closed for a moment to reject a client on EMFILE */
     struct msi_kv *kv;
     struct msi_store_limits limits;
     size_t max_total, buffered; /* buffered: bytes that connections hold */
     int silence_s;              /* see MUSTER_STORE_SILENCE_S */
     int64_t stall_ns;
-    struct msi_list conns, ready,
-        unsent;           /* all; to be answered after a wait or a deferral; with replies to send */
-    struct msi_list busy; /* had something to say in this round */
+    struct msi_list conns, ready, unsent; /* all; waiting to be answered; with replies to send */
+    struct msi_list busy;                 /* sent a request in this iteration */
     size_t n_busy;
     size_t n_conns, n_own; /* n_own: those in dialect M */
     bool resuming;
-    int complaints; /* bad connections logged so far */
+    int complaints; /* number of logged connection errors */
     struct msi_buf views;
     uint8_t scratch[MSI_SERVER_SCRATCH];
     pthread_t thread;
-    int rank;               /* of the world that hosts it, for the log */
-    _Atomic int64_t end_at; /* stored (release) by msi_server_close, loaded (acquire) each round; 0: go on */
+    int rank; /* of the world that hosts it, for the log */
+    _Atomic int64_t
+        end_at; /* stored (release) by msi_server_close, loaded (acquire) in each iteration; 0: serve */
 };
 
-/* What every request touches stands first, close together. */
+/* Members that every request uses come first. */
 struct msi_conn {
     struct msi_source source;
     struct msi_server *server;
     struct msi_list unsent, ready, busy;
     uint32_t events;
     enum msi_dialect dialect;
-    bool known;     /* the dialect is */
-    bool waiting;   /* the request at the front of in waits */
-    bool doomed;    /* to be closed at the next safe point */
-    bool undrained; /* the last read may have left something in the socket */
-    bool has_guard, has_will;
+    bool known;     /* the dialect */
+    bool waiting;   /* the first request of in waits */
+    bool doomed;    /* will be closed at the next safe point */
+    bool undrained; /* the socket may hold more input */
+    bool has_guard, has_on_disconnect;
     struct msi_buf in, out;
     struct msi_timer stall;
     struct msi_scan scan;
-    size_t request_len; /* of the request in front that waits or is deferred */
+    size_t request_len; /* of the first request, which waits or is deferred */
     size_t accounted;   /* its share of the server's buffered */
 
     mst_status wait_status;
     struct msi_kv_waiter waiter;
-    struct msi_buf guard_key, will_key, will_value, watched;
+    struct msi_buf guard_key, on_disconnect_key, on_disconnect_value, watched;
     size_t kept; /* bytes of these four */
     int64_t guard_length;
     struct msi_list node;
 };
 
-/* Is the request at the front of in still to be answered: because it waits, or because its reply is deferred? */
+/* Is the first request of in waiting or deferred? */
 static inline bool msi_conn_pending(const struct msi_conn *conn) {
     return conn->waiting || !msi_list_empty(&conn->ready);
 }
 
-/* Takes a fresh socket. */
+/* Takes ownership of a new socket. */
 void msi_conn_open(struct msi_server *server, int fd);
-/* Ends it; carries out its will unless the server is ending. */
-void msi_conn_close(struct msi_conn *conn, bool with_will);
-/* Ends it at the next safe point, with the reason in the log. */
+/* Closes it. disconnected: applies its on_disconnect value; false when the server ends. */
+void msi_conn_close(struct msi_conn *conn, bool disconnected);
+/* Closes it at the next safe point and logs the reason. */
 void msi_conn_doom(struct msi_conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Has its replies sent at the end of the round. */
+/* Queues its replies for the end of the iteration. */
 void msi_conn_mark_unsent(struct msi_conn *conn);
-/* Can connections hold so many bytes more? */
+/* Can the connections hold this many more bytes? */
 bool msi_server_has_room(const struct msi_server *server, size_t more);
-/* Counts what the connection holds; if that is too much for the server, drops its replies and dooms it. */
+/* Updates the memory accounting of the connection; over the limit, drops its replies and dooms it. */
 void msi_conn_account(struct msi_conn *conn);
-/* Looks whether it has something to say, without having been told so; true if it had. May close it. */
-bool msi_conn_look(struct msi_conn *conn);
-/* Sends what can be sent and updates events, timer and accounting; may close it. */
+/* Reads without an event of the loop; true if there was input. May close it. */
+bool msi_conn_poll(struct msi_conn *conn);
+/* Sends as much as possible and updates events, timer and accounting; may close it. */
 void msi_conn_settle(struct msi_conn *conn);
 
-/* Serves the requests at the front of p; returns how many bytes are done with. */
+/* Serves the requests in p; returns the number of consumed bytes. */
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);
 /*
- * Answers connections whose wait has ended or whose reply was deferred, as far as memory allows, and goes on with
- * what they sent meanwhile. May close any connection.
+ * Answers connections whose wait has ended or whose reply was deferred, if memory allows, and serves their
+ * next requests. May close any connection.
  */
 void msi_server_resume(struct msi_server *server);
-/* Tells a connection of ours that waits that the store is ending. */
-void msi_conn_say_ended(struct msi_conn *conn);
-/* Tells watching connections of a change. */
-msi_kv_watch msi_server_tell_watchers;
+/* Sends MST_ERR_STORE_ENDED to a waiting muster client. */
+void msi_conn_send_ended(struct msi_conn *conn);
+/* Sends a change to the connections that watch the key. */
+msi_kv_watch msi_server_notify_watchers;
 
 #endif

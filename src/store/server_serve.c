@@ -1,12 +1,12 @@
 /*
- * server_serve.c - requests of the store server: telling the dialects apart, waiting, answering.
+ * server_serve.c - requests of the store server: dialects, waits, replies.
  *
- * A request that waits stays at the front of its connection's buffer; when its wait ends it is read again and
- * answered. Meanwhile dialect C and M clients may send CANCEL_WAIT; what else they send stands behind. A
- * dialect A client cannot cancel: it just sends its next request, which therefore ends the wait.
+ * A waiting request stays at the front of its connection's buffer and is read again when its wait ends.
+ * Meanwhile clients of dialect C and M may send CANCEL_WAIT; other requests queue up after it. A client of
+ * dialect A cannot cancel; its next request ends the wait.
  *
- * A large reply for which there is no memory now is deferred: its request stays in front too, until others have
- * read theirs.
+ * If there is no memory for a large reply, it is deferred: its request stays at the front until other clients
+ * have read their replies.
  */
 #include "base/log.h"
 #include "store/server_conn.h"
@@ -18,10 +18,9 @@ enum {
     DETECT_BYTES = 5,
     WATCHING = 3,
     CANCELLED = 1,
-    SMALL_REPLY =
-        64 << 10, /* such replies may wait for the end of the round, and are given also by a full store */
+    SMALL_REPLY = 64 << 10,  /* such replies are sent at the end of the iteration, also by a full store */
     WATCHED_MOST = 64 << 10, /* bytes of the keys that a connection watches */
-    WILL_MOST = 64 << 10,
+    ON_DISCONNECT_MOST = 64 << 10,
 };
 
 /* The status byte that opens every reply of dialect M. */
@@ -29,21 +28,20 @@ static void answer_status(struct msi_conn *conn, mst_status st) {
     if (conn->dialect == MSI_DIALECT_M) msi_buf_add_u8(&conn->out, (uint8_t)st);
 }
 
-/* How long the reply is at most: no single value is longer than all that is stored. */
+/* Upper limit of the reply's length: no value is longer than the whole map. */
 static size_t reply_most(const struct msi_server *server, const struct msi_store_req *req) {
     size_t stored = msi_kv_bytes(server->kv);
     return req->n < 2 && stored <= SMALL_REPLY ? stored : msi_kv_reply_size(server->kv, req);
 }
 
-/* Is there memory for the reply? What was taken in can be got again, also from a full store, while others hold little.
- */
+/* Is there memory for the reply? A full store still returns single values. */
 static bool fits(const struct msi_server *server, const struct msi_store_req *req) {
     size_t reply = reply_most(server, req), idle = server->max_total / 4;
     return reply <= SMALL_REPLY || msi_server_has_room(server, 2 * reply) /* buffers double */ ||
            ((req->n < 2 || 2 * reply <= idle) && server->buffered < idle / 2);
 }
 
-/* Answers a request that need not wait any more. */
+/* Answers a request that does not wait any longer. */
 static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     size_t start = conn->out.len;
     answer_status(conn, MST_OK);
@@ -67,8 +65,8 @@ static void woken(struct msi_kv_waiter *waiter, mst_status st) {
 }
 
 /*
- * Answers, unless the reply must wait until others have read theirs: then true, and the request stays in front. One
- * that would not fit into the memory of an idle server is refused by answer().
+ * Answers, or returns true if the reply must wait until others have read theirs. answer() rejects a reply
+ * that does not fit into the memory of an idle server.
  */
 static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *req) {
     struct msi_server *server = conn->server;
@@ -91,18 +89,16 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
         msi_kv_wait_begin(conn->server->kv, req, conn->has_guard ? &guard : NULL, &conn->waiter, &waiting);
     if (!waiting) conn->has_guard = false;
     if (waiting) return true;
-    if (st == MST_OK) {
-        return answer_or_defer(conn, req);
-    } else {
-        answer_status(conn, st);
-        if (conn->dialect != MSI_DIALECT_M)
-            msi_conn_doom(conn, "%s: %s", msi_ops[req->op].name, mst_status_text(st));
-    }
+    if (st == MST_OK) return answer_or_defer(conn, req);
+    answer_status(conn, st);
+    if (conn->dialect != MSI_DIALECT_M)
+        msi_conn_doom(conn, "%s: %s", msi_ops[req->op].name, mst_status_text(st));
     return false;
 }
 
 static void count_kept(struct msi_conn *conn) {
-    conn->kept = conn->guard_key.cap + conn->will_key.cap + conn->will_value.cap + conn->watched.cap;
+    conn->kept =
+        conn->guard_key.cap + conn->on_disconnect_key.cap + conn->on_disconnect_value.cap + conn->watched.cap;
 }
 
 static void keep(struct msi_conn *conn, struct msi_buf *buf, struct msi_str s) {
@@ -125,18 +121,18 @@ static void watch(struct msi_conn *conn, struct msi_str key) {
     }
     if (!watches(conn, key)) msi_put_str(&conn->watched, key);
     count_kept(conn);
-    msi_kv_set_watch(conn->server->kv, msi_server_tell_watchers, conn->server);
+    msi_kv_set_watch(conn->server->kv, msi_server_notify_watchers, conn->server);
     msi_buf_add_u8(&conn->out, WATCHING);
 }
 
-void msi_server_tell_watchers(void *context, enum msi_kv_event event, struct msi_str key,
-                              struct msi_str before, struct msi_str after) {
+void msi_server_notify_watchers(void *context, enum msi_kv_event event, struct msi_str key,
+                                struct msi_str before, struct msi_str after) {
     struct msi_server *server = context;
     for (struct msi_list *at = server->conns.next; at != &server->conns; at = at->next) {
         struct msi_conn *conn = msi_container(at, struct msi_conn, node);
         if (conn->doomed || !watches(conn, key)) continue;
         if (conn->out.len > MSI_SERVER_UNREAD) {
-            msi_conn_doom(conn, "it does not read of the changes that it watches for");
+            msi_conn_doom(conn, "it does not read the changes of its watched keys");
             continue;
         }
         msi_buf_add_u8(&conn->out, (uint8_t)event);
@@ -148,25 +144,25 @@ void msi_server_tell_watchers(void *context, enum msi_kv_event event, struct msi
     }
 }
 
-static void set_will(struct msi_conn *conn, const struct msi_store_req *req) {
-    if (req->value.n > WILL_MOST) {
+static void set_on_disconnect(struct msi_conn *conn, const struct msi_store_req *req) {
+    if (req->value.n > ON_DISCONNECT_MOST) {
         answer_status(conn, MST_ERR_LIMIT);
         return;
     }
-    conn->has_will = req->key.n > 0;
-    keep(conn, &conn->will_key, req->key);
-    keep(conn, &conn->will_value, req->value);
+    conn->has_on_disconnect = req->key.n > 0;
+    keep(conn, &conn->on_disconnect_key, req->key);
+    keep(conn, &conn->on_disconnect_value, req->value);
     answer_status(conn, MST_OK);
 }
 
-/* A client whose server this is not began with an earlier one at this address: what it asks was meant for that. */
-static void hello(struct msi_conn *conn, int64_t meant) {
+/* expected: the identity of the server that the client began with; 0: none yet. */
+static void hello(struct msi_conn *conn, int64_t expected) {
     struct msi_server *server = conn->server;
-    bool welcome = meant == 0 || meant == server->identity;
+    bool accepted = expected == 0 || expected == server->identity;
     server->n_own += conn->dialect != MSI_DIALECT_M;
     conn->dialect = MSI_DIALECT_M;
-    answer_status(conn, welcome ? MST_OK : MST_ERR_STORE_ENDED);
-    if (welcome)
+    answer_status(conn, accepted ? MST_OK : MST_ERR_STORE_ENDED);
+    if (accepted)
         msi_put_u64(&conn->out, (uint64_t)server->identity);
     else
         msi_conn_doom(conn, NULL);
@@ -176,8 +172,8 @@ static bool asks_for_mark(const struct msi_store_req *req) {
     return req->n == 1 && msi_str_equal(req->keys[0], msi_cstr(MSI_STORE_MARK_KEY));
 }
 
-/* Carries out one request; false if it waits or is deferred. */
-static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
+/* Executes one request; false if it waits or is deferred. */
+static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
     if (msi_ops[req->op].waits) return !begin_wait(conn, req);
     switch (req->op) {
     case MSI_OP_VALIDATE:
@@ -190,14 +186,14 @@ static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
         answer_status(conn, MST_OK);
         msi_put_u32(&conn->out, (uint32_t)req->number);
         break;
-    case MSI_OP_CANCEL_WAIT: /* nothing waits any more: the cancel crossed the answer */
+    case MSI_OP_CANCEL_WAIT: /* the wait ended before the cancellation arrived */
         if (conn->dialect != MSI_DIALECT_M) msi_buf_add_u8(&conn->out, CANCELLED);
         break;
     case MSI_OP_WATCH_KEY:
         watch(conn, req->key);
         break;
-    case MSI_OP_WILL:
-        set_will(conn, req);
+    case MSI_OP_ON_DISCONNECT:
+        set_on_disconnect(conn, req);
         break;
     case MSI_OP_GUARD:
         conn->has_guard = true;
@@ -219,7 +215,7 @@ static bool perform(struct msi_conn *conn, const struct msi_store_req *req) {
     return true;
 }
 
-/* Tells the dialects apart by the first bytes of a connection; false until enough of them are there. */
+/* Detects the dialect from the first bytes of a connection; false if more bytes are needed. */
 static bool detect(struct msi_conn *conn, const uint8_t *p, size_t n) {
     static const uint8_t validate[DETECT_BYTES] = {0x00, 0xCE, 0xF7, 0x85, 0x3C};
     size_t same = 0;
@@ -233,9 +229,8 @@ static bool detect(struct msi_conn *conn, const uint8_t *p, size_t n) {
     return true;
 }
 
-/* What came behind a request that waits: returns true if the wait was called off, leaving *done bytes served.
- */
-static bool called_off(struct msi_conn *conn, const uint8_t *p, size_t n, size_t *done) {
+/* True if the input after a waiting request cancels the wait; *done: bytes consumed. */
+static bool is_cancelled(struct msi_conn *conn, const uint8_t *p, size_t n, size_t *done) {
     if (n <= conn->request_len) return false;
     bool a = conn->dialect == MSI_DIALECT_A;
     if (!a && msi_op_find(conn->dialect, p[conn->request_len]) != MSI_OP_CANCEL_WAIT) return false;
@@ -247,7 +242,7 @@ static bool called_off(struct msi_conn *conn, const uint8_t *p, size_t n, size_t
     return true;
 }
 
-/* A request of any kind, which may come in pieces: its length, or 0 if it is not complete or bad. */
+/* Decodes a request that may arrive in pieces; returns its length, or 0 if it is incomplete or malformed. */
 static size_t scan_and_decode(struct msi_conn *conn, enum msi_store_op op, const uint8_t *p, size_t n,
                               struct msi_store_req *req) {
     struct msi_server *server = conn->server;
@@ -262,20 +257,20 @@ static size_t scan_and_decode(struct msi_conn *conn, enum msi_store_op op, const
     return 0;
 }
 
-/* Reads and carries out the request at p; its length, or 0 if it is incomplete, waits or is bad. */
+/* Reads and executes the request at p; returns its length, or 0: incomplete, waiting or malformed. */
 static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
     struct msi_server *server = conn->server;
     enum msi_store_op op = msi_op_find(conn->dialect, p[0]);
     if (op == MSI_OP_COUNT) {
-        msi_conn_doom(conn, "%d is no operation of the store's protocol", p[0]);
+        msi_conn_doom(conn, "%d is not an operation of the store's protocol", p[0]);
         return 0;
     }
     struct msi_store_req req;
     size_t len = conn->scan.at == 0 ? msi_store_read(op, p, n, &server->limits, &req) : 0;
     if (len == 0) len = scan_and_decode(conn, op, p, n, &req);
     if (len == 0) return 0;
-    if (!perform(conn, &req)) {
-        conn->waiting = msi_list_empty(&conn->ready); /* else it is deferred */
+    if (!execute(conn, &req)) {
+        conn->waiting = msi_list_empty(&conn->ready); /* otherwise it is deferred */
         conn->request_len = len;
         return 0;
     }
@@ -285,14 +280,14 @@ static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
 
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
     size_t done = 0;
-    if (!msi_list_empty(&conn->ready)) return 0; /* the request in front is still to be answered */
+    if (!msi_list_empty(&conn->ready)) return 0; /* the first request is not answered yet */
     while (done < n && !conn->doomed && conn->out.len <= MSI_SERVER_UNREAD) {
         size_t len = 0;
         if (!conn->waiting) {
             if (!conn->known && !detect(conn, p + done, n - done)) break;
             len = serve_one(conn, p + done, n - done);
         }
-        if (conn->waiting && !called_off(conn, p + done, n - done, &len)) break;
+        if (conn->waiting && !is_cancelled(conn, p + done, n - done, &len)) break;
         if (len == 0) break;
         done += len;
     }
@@ -300,14 +295,14 @@ size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
     return done;
 }
 
-void msi_conn_say_ended(struct msi_conn *conn) {
+void msi_conn_send_ended(struct msi_conn *conn) {
     if (!msi_conn_pending(conn) || conn->dialect != MSI_DIALECT_M) return;
     uint8_t ended = MST_ERR_STORE_ENDED;
     ssize_t n = send(conn->source.fd, &ended, 1, MSG_NOSIGNAL);
     (void)n;
 }
 
-/* Answers one connection whose wait has ended. Its request is still at the front of its buffer. */
+/* Answers a connection whose wait has ended. Its request is at the front of its buffer. */
 static void resume(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     struct msi_store_req req;
@@ -329,7 +324,7 @@ static void resume(struct msi_conn *conn) {
 void msi_server_resume(struct msi_server *server) {
     if (server->resuming) return;
     server->resuming = true;
-    /* Where many wait for one large value, some are answered when others have read theirs. */
+    /* Many clients may wait for one large value: answer some after others have read theirs. */
     while (!msi_list_empty(&server->ready) &&
            (server->buffered < server->max_total / 8 || msi_server_has_room(server, server->max_total / 4))) {
         struct msi_conn *conn = msi_container(server->ready.next, struct msi_conn, ready);

@@ -1,4 +1,4 @@
-/* store.c - what all stores share. See store.h. */
+/* store.c - code that all stores share. See store.h. */
 #include "store/store.h"
 #include "base/error.h"
 #include "wire/cursor.h"
@@ -47,11 +47,11 @@ void msi_store_free(struct mst_store *store) {
     if (store) store->ops->close(store);
 }
 
-void msi_exchange_free(struct msi_exchange *x, size_t n) {
+void msi_store_rpc_free(struct msi_store_rpc *x, size_t n) {
     for (size_t i = 0; i < n; i++) msi_buf_free(&x[i].reply);
 }
 
-/* The keys of a request as "'a', 'b', …", for people. */
+/* Formats the keys of a request as "'a', 'b', …". */
 static const char *show_keys(const struct msi_store_req *req, char *out, size_t size) {
     size_t n = req->n ? req->n : 1, used = 0;
     const struct msi_str *keys = req->n ? req->keys : &req->key;
@@ -66,7 +66,7 @@ static const char *show_keys(const struct msi_store_req *req, char *out, size_t 
     return out;
 }
 
-static mst_status explain_request(const struct msi_exchange *x) {
+static mst_status explain_request(const struct msi_store_rpc *x) {
     char keys[320];
     const char *op = msi_ops[x->req.op].name;
     show_keys(&x->req, keys, sizeof keys);
@@ -76,9 +76,9 @@ static mst_status explain_request(const struct msi_exchange *x) {
                         "%s: the value of %s is not a decimal number, or the sum has more than 64 bits", op,
                         keys);
     case MST_ERR_LIMIT:
-        return msi_fail(
-            x->status, "raise MUSTER_STORE_MAX_TOTAL or MUSTER_STORE_MAX_VALUE where the store is hosted",
-            "%s of %s: the store is full, or the value or the answer would be too large", op, keys);
+        return msi_fail(x->status,
+                        "raise MUSTER_STORE_MAX_TOTAL or MUSTER_STORE_MAX_VALUE where the store is hosted",
+                        "%s of %s: the store is full, or the value or the reply is too large", op, keys);
     case MST_ERR_NOT_FOUND:
         return msi_fail(x->status, NULL, "%s: there is no key %s", op, keys);
     default:
@@ -86,12 +86,12 @@ static mst_status explain_request(const struct msi_exchange *x) {
     }
 }
 
-static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
+static mst_status explain_timeout(const struct msi_store_rpc *x, int64_t begin) {
     char keys[320];
     double seconds = (double)(msi_now() - begin) / 1e9;
     show_keys(&x->req, keys, sizeof keys);
     if (x->req.op == MSI_OP_BARRIER)
-        return msi_fail(MST_ERR_TIMEOUT, NULL, "barrier %s: fewer than %lld came within %.3g s", keys,
+        return msi_fail(MST_ERR_TIMEOUT, NULL, "barrier %s: fewer than %lld arrived within %.3g s", keys,
                         (long long)(x->req.number < 0 ? -x->req.number : x->req.number), seconds);
     if (msi_ops[x->req.op].waits)
         return msi_fail(MST_ERR_TIMEOUT, NULL, "%s %s set within %.3g s", keys,
@@ -100,7 +100,7 @@ static mst_status explain_timeout(const struct msi_exchange *x, int64_t begin) {
                     msi_ops[x->req.op].name, keys, seconds);
 }
 
-mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n) {
     int64_t begin = msi_now();
     if (msi_wait_cancelled(wait)) return msi_fail(MST_ERR_CANCELLED, NULL, "cancelled by the caller");
@@ -120,28 +120,28 @@ static struct msi_str put_prefixed(struct msi_str prefix, struct msi_str key, ch
     return made;
 }
 
-struct msi_exchange *msi_store_prefixed(const struct msi_exchange *x, size_t n, struct msi_str prefix) {
+struct msi_store_rpc *msi_store_prefixed(const struct msi_store_rpc *x, size_t n, struct msi_str prefix) {
     size_t views = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
         views += x[i].req.n;
         bytes += prefix.n + x[i].req.key.n;
         for (size_t k = 0; k < x[i].req.n; k++) bytes += prefix.n + x[i].req.keys[k].n;
     }
-    struct msi_exchange *y = malloc(n * sizeof *y + views * sizeof(struct msi_str) + bytes);
+    struct msi_store_rpc *y = malloc(n * sizeof *y + views * sizeof(struct msi_str) + bytes);
     if (!y) return NULL;
     struct msi_str *view = (struct msi_str *)(y + n);
     char *at = (char *)(view + views);
     for (size_t i = 0; i < n; i++) {
         y[i] = x[i];
-        bool ends_will = x[i].req.op == MSI_OP_WILL && x[i].req.key.n == 0;
-        if (!ends_will) y[i].req.key = put_prefixed(prefix, x[i].req.key, &at);
+        bool clears = x[i].req.op == MSI_OP_ON_DISCONNECT && x[i].req.key.n == 0;
+        if (!clears) y[i].req.key = put_prefixed(prefix, x[i].req.key, &at);
         y[i].req.keys = view;
         for (size_t k = 0; k < x[i].req.n; k++) *view++ = put_prefixed(prefix, x[i].req.keys[k], &at);
     }
     return y;
 }
 
-/* Swapping a value that no key ever has for itself reads a key and changes nothing, in every dialect. */
+/* COMPARE_SET with a value that no key ever has reads a key without changing it, in every dialect. */
 static const char nothing[] = "\001nothing";
 
 struct msi_store_req msi_read_request(struct msi_str key) {
@@ -149,8 +149,22 @@ struct msi_store_req msi_read_request(struct msi_str key) {
     return (struct msi_store_req){.op = MSI_OP_COMPARE_SET, .key = key, .value = none, .desired = none};
 }
 
+struct msi_str msi_store_reply_str(const struct msi_store_rpc *x) {
+    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
+    return msi_read_str(&r);
+}
+
+int64_t msi_store_reply_number(const struct msi_store_rpc *x) {
+    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
+    return (int64_t)msi_read_u64(&r);
+}
+
 struct msi_str msi_value_or_none(struct msi_str reply) {
     return msi_str_equal(reply, msi_cstr(nothing)) ? msi_str(NULL, 0) : reply;
+}
+
+struct msi_str msi_store_reply_value(const struct msi_store_rpc *x) {
+    return msi_value_or_none(msi_store_reply_str(x));
 }
 
 mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bool keep_others) {
@@ -168,7 +182,7 @@ mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bo
     }
     if (r.bad || out.failed) {
         msi_buf_free(&out);
-        return r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is garbled")
+        return r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is malformed")
                      : msi_fail_memory();
     }
     for (int i = 0; i < 8; i++) out.data[i] = (uint8_t)(kept >> 8 * i);

@@ -1,6 +1,4 @@
-/*
- * store.h - what a kind of store must provide, and what all of them share.
- */
+/* store.h - the interface of a kind of store, and code that all kinds share. */
 #ifndef MSI_STORE_STORE_H
 #define MSI_STORE_STORE_H
 
@@ -11,44 +9,44 @@
 
 #include <muster/store.h>
 
-/* One request and what came of it. */
-struct msi_exchange {
+/* One request and its reply. */
+struct msi_store_rpc {
     struct msi_store_req req;
-    struct msi_buf reply; /* of dialect C, without status byte; the caller frees it */
+    struct msi_buf reply; /* as in dialect C, without status byte; the caller frees it */
     mst_status status;
 };
 
-/* A kind of store. Each slot may be called from several threads at once. */
+/* A kind of store. Several threads may call each function at once. */
 struct msi_store_ops {
     const char *kind;
     /*
-     * Carries out n requests in order, as one batch where the store is far away. Only the last may be one
-     * that waits; a GUARD stands for the request behind it. MST_OK: all were carried out and each has its
-     * status. Otherwise those behind the first that was not carried out have none: MST_ERR_TIMEOUT,
-     * MST_ERR_CANCELLED (the store stays usable), MST_ERR_PEER_LOST (the guard), MST_ERR_STORE_LOST,
-     * MST_ERR_STORE_ENDED (its host closed it in good order), MST_ERR_UNREACHABLE (no new connection),
-     * MST_ERR_PROTOCOL, MST_ERR_UNSUPPORTED (a server of PyTorch's lacks it),
-     * MST_ERR_MEMORY, MST_ERR_SYSTEM. Records its failures, except that of a guard and of single requests.
+     * Executes n requests in order, as one batch if the store is remote. Only the last may wait; a GUARD
+     * applies to the request after it. MST_OK: all requests were executed, and each has its status. Otherwise
+     * the requests from the first failed one on have none: MST_ERR_TIMEOUT, MST_ERR_CANCELLED (the store
+     * stays usable), MST_ERR_PEER_LOST (the guard), MST_ERR_STORE_LOST, MST_ERR_STORE_ENDED (its host closed
+     * it in order), MST_ERR_UNREACHABLE (no new connection), MST_ERR_PROTOCOL, MST_ERR_UNSUPPORTED (PyTorch's
+     * server lacks it), MST_ERR_MEMORY, MST_ERR_SYSTEM. Records its failures, except those of a guard and of
+     * single requests.
      */
-    mst_status (*exec)(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+    mst_status (*exec)(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n);
-    /* Frees it. A will that was not taken back is carried out, where there are wills: tcp among ours, file. */
+    /* Frees the store. A remaining on_disconnect value takes effect (tcp, file). */
     void (*close)(struct mst_store *store);
 };
 
-/* The head of every store. */
+/* Every store begins with this. */
 struct mst_store {
     const struct msi_store_ops *ops;
     int timeout_ms;
     int port;          /* tcp */
-    int64_t linger_ms; /* tcp master: how long closing it waits for our clients to go; 0 unless set */
+    int64_t linger_ms; /* tcp master: how long closing waits for our clients to disconnect */
     size_t max_key, max_value, max_items, max_message; /* see struct msi_store_limits; keys are shorter */
 };
 
-/* What a message may hold under these settings, here and on the server. */
+/* The limits of a message, for client and server. */
 struct msi_store_limits msi_store_limits(const struct msi_settings *settings);
 
-/* Fills in the head of a store. */
+/* Initializes the common part of a store. */
 void msi_store_init(struct mst_store *store, const struct msi_store_ops *ops,
                     const struct msi_settings *settings);
 
@@ -56,8 +54,8 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
                               const struct msi_wait *wait, const mst_store_options *options,
                               struct mst_store **store);
 /*
- * A member is a rank of a world that meets in the file: it counts as alive while its handle is open, a file
- * that only dead members have written to is MST_ERR_STALE, and the last member removes the file.
+ * member: this process is a rank of a world that uses the file. It counts as alive while the store is open. A
+ * file with dead members only is MST_ERR_STALE. The last member removes the file.
  */
 mst_status msi_store_open_file(const char *path, bool member, const struct msi_settings *settings,
                                const struct msi_wait *wait, struct mst_store **store);
@@ -70,27 +68,28 @@ mst_status msi_store_open(const struct msi_url *url, const struct msi_settings *
 void msi_store_free(struct mst_store *store);
 
 /*
- * exec with the failures of single requests and of deadlines said in words: the first request that failed
- * decides the status. Replies of requests that succeeded are there all the same.
+ * As exec, with messages for failures of single requests and for timeouts. The first failed request decides
+ * the status. Replies of requests that succeeded are valid.
  */
-mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_exchange *x,
+mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);
 
-/*
- * The requests with prefix before every key, in one block that the caller frees; NULL without memory. The
- * replies are still those of x.
- */
-struct msi_exchange *msi_store_prefixed(const struct msi_exchange *x, size_t n, struct msi_str prefix);
+/* Copies the requests with prefix before every key into one block; NULL without memory. */
+struct msi_store_rpc *msi_store_prefixed(const struct msi_store_rpc *x, size_t n, struct msi_str prefix);
 
-/* A request that reads a value which may be missing, without making it; and its reply without the stand-in. */
+/* A request that reads a value without waiting for it. Its reply: msi_store_reply_value. */
 struct msi_store_req msi_read_request(struct msi_str key);
 struct msi_str msi_value_or_none(struct msi_str reply);
 
-/* Frees the replies. */
-void msi_exchange_free(struct msi_exchange *x, size_t n);
+/* The string or number that a reply consists of; of msi_read_request: the value, empty if there is none. */
+struct msi_str msi_store_reply_str(const struct msi_store_rpc *x);
+int64_t msi_store_reply_number(const struct msi_store_rpc *x);
+struct msi_str msi_store_reply_value(const struct msi_store_rpc *x);
 
-/* Rewrites the reply of LIST_KEYS: takes the prefix off; keys without it are dropped, or kept if keep_others.
- */
+/* Frees the replies. */
+void msi_store_rpc_free(struct msi_store_rpc *x, size_t n);
+
+/* Removes the prefix from the keys of a LIST_KEYS reply. Drops others, unless keep_others. */
 mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bool keep_others);
 
 #endif

@@ -9,44 +9,42 @@
 #include <stdatomic.h>
 
 /* A server, as its clients' connections see it. */
-struct msi_link_target {
+struct msi_store_target {
     struct msi_address address;
-    bool local;    /* a Unix socket may be used where the server is on this host */
+    bool local;    /* use a Unix socket if the server is on this host */
     int silence_s; /* see MUSTER_STORE_SILENCE_S */
     struct msi_store_limits limits;
-    _Atomic int dialect;      /* what it speaks; -1 until a connection has found out */
-    _Atomic int64_t identity; /* of a server of ours; 0 until a connection has heard it */
+    _Atomic int dialect;      /* of the server; -1: not known yet */
+    _Atomic int64_t identity; /* of a muster server; 0: not known yet */
 };
 
-enum msi_greeting { MSI_GREET_NONE, MSI_GREET_HELLO, MSI_GREET_ALL };
+/* Messages to send before the first request: none, HELLO, or VALIDATE and HELLO. */
+enum msi_handshake { MSI_HANDSHAKE_NONE, MSI_HANDSHAKE_HELLO, MSI_HANDSHAKE_FULL };
 
 struct msi_store_conn {
     struct msi_store_conn *next; /* in its owner's list */
     int fd;
     enum msi_dialect dialect;
-    enum msi_greeting greeting; /* what goes before the first request */
-    bool broken;                /* out of step with the server: good for nothing but closing */
-    struct msi_link_target *target;
+    enum msi_handshake handshake; /* still to send */
+    bool broken;                  /* out of sync with the server: must be closed */
+    struct msi_store_target *target;
     struct msi_buf out, in;
 };
 
-/*
- * Connects and, the first time, finds out what the server speaks: M if it is ours, else C or A.
- * MST_ERR_PROTOCOL if it is no store.
- */
-mst_status msi_store_conn_open(struct msi_link_target *target, const struct msi_wait *wait,
-                               struct msi_store_conn **link);
-void msi_store_conn_close(struct msi_store_conn *link);
+/* Connects and, the first time, detects the dialect: M for muster, else C or A. */
+mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi_wait *wait,
+                               struct msi_store_conn **conn);
+void msi_store_conn_close(struct msi_store_conn *conn);
 
 /*
- * Carries out requests that the link's dialect has, all sent in one piece; only the last may wait. Statuses
- * as in msi_store_ops.exec. After an error other than a single request's, look at broken.
+ * Executes requests of the connection's dialect as one batch; only the last may wait. Status as in
+ * msi_store_ops.exec. After a failure other than that of a single request, check broken.
  */
-mst_status msi_store_conn_run(struct msi_store_conn *link, const struct msi_wait *wait,
-                              struct msi_exchange *x, size_t n);
+mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
+                              struct msi_store_rpc *x, size_t n);
 
-/* The same on a PyTorch server, which lacks some operations: they are made from those it has. */
-mst_status msi_store_conn_run_compat(struct msi_store_conn *link, const struct msi_wait *wait,
-                                     struct msi_exchange *x, size_t n);
+/* The same on a PyTorch server: emulates the operations that it lacks. */
+mst_status msi_store_conn_run_compat(struct msi_store_conn *conn, const struct msi_wait *wait,
+                                     struct msi_store_rpc *x, size_t n);
 
 #endif

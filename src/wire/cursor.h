@@ -1,7 +1,6 @@
 /*
- * cursor.h - little-endian fields in and out of bytes. A reader checks every field against what is left and
- * turns bad for good at the first that does not fit; the owner asks once at the end. No struct is ever laid
- * over bytes.
+ * cursor.h - reads and writes little-endian fields. A reader checks every field against the remaining length
+ * and stays bad after the first field that does not fit, so the caller checks once at the end.
  */
 #ifndef MSI_WIRE_CURSOR_H
 #define MSI_WIRE_CURSOR_H

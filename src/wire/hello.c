@@ -1,4 +1,4 @@
-/* hello.c - the first words on a connection between two ranks. See hello.h. */
+/* hello.c - the handshake of a connection between two ranks. See hello.h. */
 #include "wire/hello.h"
 #include "wire/cursor.h"
 
@@ -53,6 +53,6 @@ const char *msi_hello_answer_text(unsigned answer) {
         MSI_HELLO_ANSWERS(MSI_HELLO_ANSWER_TEXT)
 #undef MSI_HELLO_ANSWER_TEXT
     default:
-        return "it answered something that is no answer";
+        return "its answer is malformed";
     }
 }

@@ -1,4 +1,4 @@
-/* hosts.c - lists of hosts, all but Slurm's. See hosts.h. */
+/* hosts.c - lists of hosts, except Slurm's. See hosts.h. */
 #include "wire/hosts.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -18,24 +18,19 @@ static bool is_host(const char *text, size_t len) {
     return true;
 }
 
-static void copy(char host[MSI_HOST_MAX], const char *text, size_t len) {
-    memcpy(host, text, len);
-    host[len] = 0;
-}
-
-/* A list of one. */
-static mst_status only(const char *name, const char *text, const char *at, size_t len, uint64_t n,
+/* A list of one host. */
+static mst_status only(const char *name, const char *text, struct msi_str part, uint64_t n,
                        char host[MSI_HOST_MAX], uint64_t *count) {
-    if (!is_host(at, len)) return malformed(name, text, "is no name or address of a host");
-    if (n) return malformed(name, text, "names fewer hosts than are needed");
-    copy(host, at, len);
+    if (!is_host(part.p, part.n)) return malformed(name, text, "is not a name or address of a host");
+    if (n) return malformed(name, text, "names too few hosts");
+    msi_str_copy(part, host, MSI_HOST_MAX);
     if (count) *count = 1;
     return MST_OK;
 }
 
 mst_status msi_hosts_plain(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
                            uint64_t *count) {
-    return only(name, text, text, strlen(text), n, host, count);
+    return only(name, text, msi_cstr(text), n, host, count);
 }
 
 mst_status msi_hosts_port(const char *name, const char *text, uint64_t n, char host[MSI_HOST_MAX],
@@ -49,12 +44,13 @@ mst_status msi_hosts_port(const char *name, const char *text, uint64_t n, char h
         end = bracket;
     } else {
         const char *colon = strchr(text, ':');
-        if (colon && !strchr(colon + 1, ':')) end = colon; /* more than one: an IPv6 address alone */
+        if (colon && !strchr(colon + 1, ':'))
+            end = colon; /* more than one colon: an IPv6 address without port */
     }
-    return only(name, text, text, (size_t)(end - text), n, host, count);
+    return only(name, text, msi_str(text, (size_t)(end - text)), n, host, count);
 }
 
-/* The next name of a JSON list; one with escapes is none. */
+/* The next name of a JSON list; escapes are not allowed. */
 static bool json_next(struct msi_json *in, struct msi_json_text *name) {
     if (!msi_json_item(in) || !msi_json_string(in, name)) return false;
     return is_host(name->p, name->n) || msi_json_fail(in, "a host");
@@ -69,9 +65,9 @@ mst_status msi_hosts_json(const char *name, const char *text, uint64_t n, char h
     for (; json_next(&in, &item); i++)
         if (i == n) found = item;
     if (!msi_json_end(&in) || !i)
-        return malformed(name, text, "is no JSON list of host names such as [\"a\",\"b\"]");
-    if (!found.p) return malformed(name, text, "names fewer hosts than are needed");
-    copy(host, found.p, found.n);
+        return malformed(name, text, "is not a JSON list of host names such as [\"a\",\"b\"]");
+    if (!found.p) return malformed(name, text, "names too few hosts");
+    msi_str_copy(msi_str(found.p, found.n), host, MSI_HOST_MAX);
     if (count) *count = i;
     return MST_OK;
 }
@@ -86,7 +82,7 @@ mst_status msi_hosts_json_find(const char *name, const char *text, const char *h
             *at = i;
             return MST_OK;
         }
-    return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' is no JSON list with '%.200s' in it", name, text,
+    return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' is not a JSON list that contains '%.200s'", name, text,
                     host);
 }
 
@@ -101,15 +97,15 @@ mst_status msi_hosts_lsf(const char *name, const char *text, uint64_t n, char ho
         const char *slots = at + n_name + strspn(at + n_name, blank);
         size_t digits = strspn(slots, "0123456789");
         if (!is_host(at, n_name) || !digits || (slots[digits] && !strchr(blank, slots[digits])))
-            return malformed(name, text, "is no list of names and slots such as 'a 4 b 4'");
+            return malformed(name, text, "is not a list of names and slots such as 'a 4 b 4'");
         if (i == n) {
             found = at;
             len = n_name;
         }
         at = slots + digits + strspn(slots + digits, blank);
     }
-    if (!found) return malformed(name, text, "names fewer hosts than are needed");
-    copy(host, found, len);
+    if (!found) return malformed(name, text, "names too few hosts");
+    msi_str_copy(msi_str(found, len), host, MSI_HOST_MAX);
     if (count) *count = i;
     return MST_OK;
 }
@@ -121,6 +117,6 @@ mst_status msi_hosts_orte(const char *name, const char *text, uint64_t n, char h
     if (!at) return malformed(name, text, "has no tcp:// address");
     bool six = *at == '[';
     if (six) at++;
-    /* The port follows a colon; several addresses are parted by commas. */
-    return only(name, text, at, strcspn(at, six ? "],;" : ",:;"), n, host, count);
+    /* The port follows a colon; commas separate several addresses. */
+    return only(name, text, msi_str(at, strcspn(at, six ? "],;" : ",:;")), n, host, count);
 }

@@ -1,4 +1,4 @@
-/* members.c - what ranks write into the store to find each other. See members.h. */
+/* members.c - records that ranks write into the store to find each other. See members.h. */
 #include "wire/members.h"
 #include "wire/cursor.h"
 
@@ -7,7 +7,7 @@
 void msi_members_write(struct msi_buf *out, const struct msi_member_entry *entry) {
     msi_put_u32(out, entry->rank);
     msi_put_u32(out, entry->pid);
-    msi_put_u64(out, entry->place);
+    msi_put_u64(out, entry->location);
 }
 
 static void step(struct msi_str *text, const struct msi_reader *r) {
@@ -18,21 +18,21 @@ bool msi_members_next(struct msi_str *text, struct msi_member_entry *entry) {
     struct msi_reader r = msi_reader(text->p, text->n);
     *entry = (struct msi_member_entry){msi_read_u32(&r), 0, 0};
     entry->pid = msi_read_u32(&r);
-    entry->place = msi_read_u64(&r);
+    entry->location = msi_read_u64(&r);
     if (!r.bad) step(text, &r);
     return !r.bad;
 }
 
-void msi_place_write(struct msi_buf *out, const struct msi_place_entry *entry) {
-    msi_put_u64(out, entry->place);
+void msi_location_write(struct msi_buf *out, const struct msi_location_entry *entry) {
+    msi_put_u64(out, entry->location);
     msi_put_u64(out, entry->host);
     msi_put_str(out, entry->name);
     msi_put_str(out, entry->address);
 }
 
-bool msi_place_next(struct msi_str *text, struct msi_place_entry *entry) {
+bool msi_location_next(struct msi_str *text, struct msi_location_entry *entry) {
     struct msi_reader r = msi_reader(text->p, text->n);
-    entry->place = msi_read_u64(&r);
+    entry->location = msi_read_u64(&r);
     entry->host = msi_read_u64(&r);
     entry->name = msi_read_str(&r);
     entry->address = msi_read_str(&r);
@@ -57,7 +57,7 @@ void msi_event_write(struct msi_buf *out, const struct msi_event *event) {
 static bool parse_event(struct msi_str line, struct msi_event *event) {
     char head[64];
     int status = 0, used = 0;
-    snprintf(head, sizeof head, "%.*s", MSI_SHOW(line));
+    msi_str_copy(line, head, sizeof head);
     *event = (struct msi_event){.culprit = -1};
     if (line.n < 3 || !strchr("DLF", line.p[0]) || line.p[1] != ' ') return false;
     event->kind = line.p[0];
@@ -72,12 +72,8 @@ static bool parse_event(struct msi_str line, struct msi_event *event) {
 }
 
 bool msi_event_next(struct msi_str *text, struct msi_event *event) {
-    while (text->n) {
-        const char *end = memchr(text->p, '\n', text->n);
-        struct msi_str line = msi_str(text->p, end ? (size_t)(end - text->p) : text->n);
-        size_t used = line.n + (end != NULL);
-        *text = msi_str(text->p + used, text->n - used);
+    struct msi_str line;
+    while (msi_str_line(text, &line))
         if (parse_event(line, event)) return true;
-    }
     return false;
 }

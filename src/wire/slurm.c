@@ -2,8 +2,8 @@
  * slurm.c - Slurm's lists of hosts and of tasks on them. See hosts.h.
  *
  *   list   expr,expr,...
- *   expr   letters and brackets in any order: rack[0-1]node[01-04,7]-ib stands for every combination, the last
- *          bracket running fastest; a number keeps the width that its range was written with
+ *   expr   letters and brackets in any order: rack[0-1]node[01-04,7]-ib stands for every combination, the
+ *          last bracket running fastest; a number keeps the width that its range was written with
  *   tasks  N or N(xTIMES), with commas between
  */
 #include "base/error.h"
@@ -16,8 +16,8 @@
 
 enum { DIGITS_MAX = 15, BRACKETS_MAX = 8 };
 
-/* Decimal digits; false if there are none or too many. */
-static bool take_number(const char **at, uint64_t *value, int *width) {
+/* Reads decimal digits; false if there are none or too many. */
+static bool read_number(const char **at, uint64_t *value, int *width) {
     uint64_t number = 0;
     int digits = 0;
     for (; isdigit((unsigned char)**at); (*at)++) {
@@ -34,27 +34,27 @@ struct range {
     int width;
 };
 
-/* One range of a bracket; *at stands behind it, on ',' or ']'. */
-static bool take_range(const char **at, struct range *range) {
+/* Reads one range of a bracket; *at then points to the ',' or ']' after it. */
+static bool read_range(const char **at, struct range *range) {
     uint64_t to;
-    if (!take_number(at, &range->from, &range->width)) return false;
+    if (!read_number(at, &range->from, &range->width)) return false;
     to = range->from;
     if (**at == '-') {
         (*at)++;
-        if (!take_number(at, &to, NULL)) return false;
+        if (!read_number(at, &to, NULL)) return false;
     }
     if (to < range->from || to - range->from >= MSI_HOSTS_MAX) return false;
     range->count = to - range->from + 1;
     return **at == ',' || **at == ']';
 }
 
-/* How many numbers a bracket holds; *at stands on its '[' before and behind its ']' after. 0: malformed. */
+/* Counts the numbers of the bracket at *at, which then points after its ']'. 0: malformed. */
 static uint64_t count_bracket(const char **at) {
     uint64_t total = 0;
     do {
         struct range range;
         (*at)++;
-        if (!take_range(at, &range)) return 0;
+        if (!read_range(at, &range)) return 0;
         total += range.count;
         if (total > MSI_HOSTS_MAX) return 0;
     } while (**at == ',');
@@ -74,7 +74,7 @@ struct expr {
 };
 
 /* Measures the expression at text. */
-static bool take_expr(const char *text, struct expr *expr) {
+static bool read_expr(const char *text, struct expr *expr) {
     *expr = (struct expr){.text = text, .hosts = 1};
     const char *at = text;
     while (*at && *at != ',') {
@@ -92,15 +92,15 @@ static bool take_expr(const char *text, struct expr *expr) {
     return at > text;
 }
 
-/* Writes the which-th number of the bracket at *at, which then stands behind it. The bracket was measured. */
-static int write_number(const char **at, uint64_t which, char *out, size_t room) {
+/* Writes the which-th number of the well-formed bracket at *at, which then points after it. */
+static int write_number(const char **at, uint64_t which, char *out, size_t space) {
     int n = 0;
     do {
         struct range range;
         (*at)++;
-        take_range(at, &range);
+        read_range(at, &range);
         if (n == 0 && which < range.count)
-            n = snprintf(out, room, "%0*llu", range.width, (unsigned long long)(range.from + which));
+            n = snprintf(out, space, "%0*llu", range.width, (unsigned long long)(range.from + which));
         else
             which -= n ? 0 : range.count;
     } while (**at == ',');
@@ -136,21 +136,21 @@ mst_status msi_hosts_slurm(const char *name, const char *text, uint64_t n, char 
     const char *at = text;
     for (;; at++) {
         struct expr expr;
-        if (!take_expr(at, &expr) || (total += expr.hosts) > MSI_HOSTS_MAX)
+        if (!read_expr(at, &expr) || (total += expr.hosts) > MSI_HOSTS_MAX)
             return msi_fail(
-                MST_ERR_CONFIG, "it is written like n[01-03,7],gpu5; or set MASTER_ADDR to rank 0's host",
-                "%s='%.200s' is no list of at most %d hosts: see '%.40s'", name, text, MSI_HOSTS_MAX, at);
+                MST_ERR_CONFIG, "write it like n[01-03,7],gpu5, or set MASTER_ADDR to rank 0's host",
+                "%s='%.200s' is not a list of at most %d hosts: see '%.40s'", name, text, MSI_HOSTS_MAX, at);
         if (!found && n < total) {
             if (!write_host(&expr, n - (total - expr.hosts), made))
-                return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' has a name of more than %d letters", name,
-                                text, MSI_HOST_MAX - 1);
+                return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' has a name of more than %d characters",
+                                name, text, MSI_HOST_MAX - 1);
             found = true;
         }
         at = expr.end;
         if (!*at) break;
     }
     if (!found)
-        return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' has %llu hosts; number %llu is wanted, from 0",
+        return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' has %llu hosts, but host %llu (from 0) is needed",
                         name, text, (unsigned long long)total, (unsigned long long)n);
     strcpy(host, made);
     if (count) *count = total;
@@ -158,22 +158,22 @@ mst_status msi_hosts_slurm(const char *name, const char *text, uint64_t n, char 
 }
 
 /* "2" or "2(x3)" */
-static bool take_tasks(const char **at, uint64_t *tasks, uint64_t *times) {
+static bool read_tasks(const char **at, uint64_t *tasks, uint64_t *times) {
     *times = 1;
-    if (!take_number(at, tasks, NULL) || *tasks > MSI_HOSTS_MAX) return false;
+    if (!read_number(at, tasks, NULL) || *tasks > MSI_HOSTS_MAX) return false;
     if (strncmp(*at, "(x", 2) != 0) return true;
     *at += 2;
-    return take_number(at, times, NULL) && *times > 0 && *times <= MSI_HOSTS_MAX && *(*at)++ == ')';
+    return read_number(at, times, NULL) && *times > 0 && *times <= MSI_HOSTS_MAX && *(*at)++ == ')';
 }
 
 mst_status msi_tasks_at(const char *name, const char *text, uint64_t node, uint64_t *tasks) {
     uint64_t nodes = 0, here, times, found = 0;
     bool known = false;
     for (const char *at = text;; at++) {
-        if (!take_tasks(&at, &here, &times) || (*at && *at != ',') || nodes + times > MSI_HOSTS_MAX)
+        if (!read_tasks(&at, &here, &times) || (*at && *at != ',') || nodes + times > MSI_HOSTS_MAX)
             return msi_fail(MST_ERR_CONFIG,
-                            "it is written like 2(x3),1: two tasks on each of three nodes, one on a fourth",
-                            "%s='%.200s' does not say how many tasks each node has", name, text);
+                            "write it like 2(x3),1: two tasks on each of three nodes, one on a fourth",
+                            "%s='%.200s' does not give the number of tasks of each node", name, text);
         if (!known && node < nodes + times) {
             found = here;
             known = true;
@@ -182,7 +182,7 @@ mst_status msi_tasks_at(const char *name, const char *text, uint64_t node, uint6
         if (!*at) break;
     }
     if (!known)
-        return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' has %llu nodes; number %llu is wanted, from 0",
+        return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' has %llu nodes, but node %llu (from 0) is needed",
                         name, text, (unsigned long long)nodes, (unsigned long long)node);
     *tasks = found;
     return MST_OK;

@@ -2,7 +2,7 @@
 #include "wire/store_file.h"
 #include "wire/cursor.h"
 
-enum { MARKS = 2 }; /* at most so many bytes of a name are not the key's */
+enum { MARKS = 2 }; /* most bytes of a name before the key */
 
 static struct msi_str read_field(struct msi_reader *r, size_t most, bool *garbage) {
     size_t n = msi_read_u32(r);
@@ -16,7 +16,7 @@ static void split(struct msi_str name, struct msi_file_record *record) {
                                       MSI_FILE_ARRIVE};
     size_t marks = 0;
     record->event = MSI_FILE_OTHER;
-    if (name.n >= 1 && (name.p[0] == MSI_FILE_SET || name.p[0] == MSI_FILE_WILL)) marks = 1;
+    if (name.n >= 1 && (name.p[0] == MSI_FILE_SET || name.p[0] == MSI_FILE_ON_DISCONNECT)) marks = 1;
     if (name.n >= 2 && name.p[1] == '/' && memchr(with_slash, name.p[0], sizeof with_slash)) marks = 2;
     if (marks) record->event = (enum msi_file_event)name.p[0];
     record->key = msi_str(name.p + marks, name.n - marks);
@@ -37,7 +37,7 @@ enum msi_file_result msi_file_record_read(const uint8_t *p, size_t n, size_t max
 
 void msi_file_record_write(struct msi_buf *out, enum msi_file_event event, struct msi_str key,
                            struct msi_str value) {
-    size_t marks = event == MSI_FILE_SET || event == MSI_FILE_WILL ? 1 : 2;
+    size_t marks = event == MSI_FILE_SET || event == MSI_FILE_ON_DISCONNECT ? 1 : 2;
     msi_put_u32(out, (uint32_t)(marks + key.n));
     msi_buf_add_u8(out, (uint8_t)event);
     if (marks == 2) msi_buf_add_u8(out, '/');

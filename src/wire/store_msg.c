@@ -14,7 +14,7 @@ static int opcode_of(enum msi_store_op op, enum msi_dialect dialect) {
 }
 
 enum msi_store_op msi_op_find(enum msi_dialect dialect, uint8_t opcode) {
-    enum msi_store_op guess = opcode + (dialect == MSI_DIALECT_A); /* true of the common ones */
+    enum msi_store_op guess = opcode + (dialect == MSI_DIALECT_A); /* right for common operations */
     if (guess < MSI_OP_WATCH_KEY && opcode_of(guess, dialect) == opcode) return guess;
     for (int op = 0; op < MSI_OP_COUNT; op++)
         if (opcode_of(op, dialect) == opcode) return op;
@@ -62,7 +62,7 @@ static enum msi_scan_result bad(struct msi_scan *scan, const char *why) {
     return MSI_SCAN_BAD;
 }
 
-/* Passes over n bytes if they are there and the message may be so long. */
+/* Skips n bytes if they are available and within the limit of the message. */
 static enum msi_scan_result pass(struct msi_scan *scan, uint64_t n, const struct msi_store_limits *limits,
                                  size_t have) {
     if (n > limits->max_message || scan->at > limits->max_message - n)
@@ -89,7 +89,7 @@ static enum msi_scan_result scan_string(struct msi_scan *scan, bool key,
     return pass(scan, 8 + len, limits, n);
 }
 
-/* A list: the count is read once, then strings are passed one by one. */
+/* A list: reads the count once, then skips the strings one by one. */
 static enum msi_scan_result scan_list(struct msi_scan *scan, char kind, uint64_t n_values,
                                       const struct msi_store_limits *limits, const uint8_t *p, size_t n) {
     if (!scan->in_list) {
@@ -112,7 +112,7 @@ static enum msi_scan_result scan_list(struct msi_scan *scan, char kind, uint64_t
     return MSI_SCAN_DONE;
 }
 
-/* A number, and a value behind it if it is above 0. */
+/* A number, followed by a value if it is positive. */
 static enum msi_scan_result scan_popped(struct msi_scan *scan, const struct msi_store_limits *limits,
                                         const uint8_t *p, size_t n) {
     size_t start = scan->at;
@@ -157,7 +157,7 @@ static bool decode_list(struct msi_reader *r, bool pairs, struct msi_buf *views,
     size_t each = pairs ? 2 : 1;
     if (count > r->left / (8 * each)) r->bad = true;
     views->len = 0;
-    /* One more than needed, so that there is an array even for an empty list. */
+    /* One more than needed: an empty list needs an array too. */
     if (r->bad || !msi_buf_reserve(views, ((size_t)count * each + 1) * sizeof(struct msi_str))) return false;
     struct msi_str *keys = (struct msi_str *)(void *)views->data, *values = keys + count;
     for (size_t i = 0; i < count; i++) {

@@ -2,13 +2,14 @@
  * store_msg.h - the messages of the TCP store: PyTorch's TCPStore protocol, and muster's own additions to it.
  *
  * One table describes every operation: its opcode in each dialect and the fields of its request and reply.
- * Encoder, scanner and decoder follow the table; nothing else knows a byte of the protocol. All is pure.
+ * Encoder, scanner and decoder follow the table. Pure.
  *
- *   dialect A   PyTorch 1.13: no hello at all.
- *   dialect C   PyTorch 2.2 and later: the connection opens with VALIDATE; later versions only add operations.
- *   dialect M   muster to muster: a C connection that sent HELLO. Opcodes as in C and some more; every reply,
- *               also of operations that have none in C, begins with a status byte, and the C reply follows
- *               if that is 0.
+ *   dialect A   PyTorch 1.13: no handshake.
+ *   dialect C   PyTorch 2.2 and later: the connection begins with VALIDATE; later versions only add
+ *               operations.
+ *   dialect M   muster to muster: a C connection that sent HELLO. The opcodes of C and some more. Every
+ *               reply, also of operations without a reply in C, begins with a status byte; if that is 0, the
+ *               reply of C follows.
  *
  * Letters of a signature:
  *   k  key: u64 length and bytes      v  value, likewise      i  i64      u  u32      c  one byte
@@ -45,15 +46,18 @@
     X(LIST_KEYS, -1, 17, "", "L", false)                                                                     \
     X(BARRIER, -1, 18, "ki", "c", true)                                                                      \
     X(HELLO, -1, 64, "i", "i", false)                                                                        \
-    X(WILL, -1, 65, "kv", "", false)                                                                         \
+    X(ON_DISCONNECT, -1, 65, "kv", "", false)                                                                \
     X(GUARD, -1, 66, "ki", "", false)                                                                        \
     X(WAIT_GET, -1, 67, "K", "V", true)
 /*
- * HELLO     begins dialect M. Both numbers are the server's identity; the client's is 0 while it does not know it.
- *           A server that is not the one meant answers MST_ERR_STORE_ENDED and nothing else on that connection.
- * WILL      should this connection end without an empty WILL before, append the value to the key.
- * GUARD     the next request that waits fails with MST_ERR_PEER_LOST once the key's value is longer than the number.
- * WAIT_GET  WAIT and MULTI_GET in one.
+ * HELLO          begins dialect M. Both numbers are the server's identity; the client's is 0 while it does
+ *                not know it. A server that is not the one meant answers MST_ERR_STORE_ENDED and nothing else
+ *                on that connection.
+ * ON_DISCONNECT  append the value to the key when this connection ends; a later one replaces it, an empty one
+ *                removes it.
+ * GUARD          the next request that waits fails with MST_ERR_PEER_LOST once the key's value is longer than
+ *                the number.
+ * WAIT_GET       WAIT and MULTI_GET in one.
  */
 
 #define MSI_STORE_OP_ID(name, a, c, request, reply, waits) MSI_OP_##name,
@@ -64,8 +68,8 @@ enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
 
 enum { MSI_STORE_PORT = 29500 };
 #define MSI_STORE_MAGIC 0x3C85F7CEu
-/* Every muster server says that this key exists, so a client that checks it knows whom it talks to. The number is
- * that of dialect M: with a server of another one a client speaks dialect C. */
+/* Every muster server reports that this key exists; clients detect it so. The number is the version of
+ * dialect M: clients of another version use dialect C. */
 #define MSI_STORE_MARK_KEY "\001muster/store/2"
 
 struct msi_op_row {
@@ -82,8 +86,7 @@ struct msi_store_limits {
     size_t max_message;        /* bytes of a whole message */
 };
 
-/* One request. Which fields count follows from the operation's signature; views belong to whoever filled them
- * in. */
+/* One request. The operation's signature tells which fields it uses. Views are borrowed. */
 struct msi_store_req {
     enum msi_store_op op;
     struct msi_str key;
@@ -94,41 +97,33 @@ struct msi_store_req {
     const struct msi_str *keys, *values;
 };
 
-/* Which operation an opcode is in a dialect; MSI_OP_COUNT for none. */
+/* The operation of an opcode in a dialect; MSI_OP_COUNT: none. */
 enum msi_store_op msi_op_find(enum msi_dialect dialect, uint8_t opcode);
 
 /* Appends a request; false if the dialect does not have the operation. */
 bool msi_store_encode(struct msi_buf *out, enum msi_dialect dialect, const struct msi_store_req *req);
 
-/*
- * Finds the end of a message that arrives in pieces. Start with a zeroed scan; call again with more bytes of
- * the same message after MSI_SCAN_MORE, and the work already done is not done again.
- */
+/* Finds the end of a message that arrives in pieces. Begin with a zeroed scan. */
 enum msi_scan_result { MSI_SCAN_MORE, MSI_SCAN_DONE, MSI_SCAN_BAD };
 struct msi_scan {
-    size_t at;      /* bytes that were gone through; after DONE, the length of the message */
-    size_t need;    /* after MORE: how many bytes there must be before another call can get further */
+    size_t at;      /* bytes scanned; after DONE, the length of the message */
+    size_t need;    /* after MORE: the number of bytes needed to continue */
     size_t field;   /* index into the signature */
-    uint64_t items; /* strings left in the list being gone through */
+    uint64_t items; /* strings left in the current list */
     bool in_list;
     const char *why; /* after BAD */
 };
 
-/* Goes through the fields of a signature; n_values is what V stands for. */
+/* Scans the fields of a signature; n_values: the count of V. */
 enum msi_scan_result msi_store_scan(struct msi_scan *scan, const char *signature, uint64_t n_values,
                                     const struct msi_store_limits *limits, const uint8_t *p, size_t n);
 
-/*
- * Scanning and decoding in one, for a request without lists that is there as a whole: its length, opcode included. 0 if it
- * is anything else; then msi_store_scan will say what.
- */
+/* Scans and decodes a complete request without lists; its length, or 0: use msi_store_scan. */
 size_t msi_store_read(enum msi_store_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
                       struct msi_store_req *req);
 
-/*
- * Reads a request whose fields msi_store_scan found complete. Lists are put into views, a scratch array of
- * struct msi_str that grows as needed and that the caller keeps; false without memory.
- */
+/* Decodes a request that msi_store_scan found complete. views: scratch memory for lists, kept by the
+ * caller; false without memory. */
 bool msi_store_decode(enum msi_store_op op, const uint8_t *p, size_t n, struct msi_buf *views,
                       struct msi_store_req *req);
 

@@ -10,7 +10,7 @@ static const char forms[] =
     "use env://, tcp://host:port?rank=R&world_size=N, file:///path?rank=R&world_size=N, or for "
     "a store hash://";
 
-/* Decimal digits only, so that no sign, blank or overflow slips through. */
+/* Accepts only decimal digits: no sign, blank or overflow. */
 static bool parse_int(const char *text, size_t len, int most, int *value) {
     int number = 0;
     if (len == 0) return false;
@@ -63,7 +63,7 @@ static mst_status parse_query(const char *text, const char *query, struct msi_ur
         if (name_len == 4 && !memcmp(query, "rank", 4)) target = &url->rank;
         if (name_len == 10 && !memcmp(query, "world_size", 10)) target = &url->world_size;
         if (!target || !equals)
-            return msi_fail(MST_ERR_ADDRESS, "rank=R and world_size=N may stand there",
+            return msi_fail(MST_ERR_ADDRESS, "only rank=R and world_size=N are allowed",
                             "'%.*s' in '%s' is not known", (int)len, query, text);
         if (!parse_int(equals + 1, len - name_len - 1, INT_MAX, target))
             return msi_fail(MST_ERR_ADDRESS, NULL, "'%.*s' in '%s' is not a whole number", (int)len, query,
@@ -85,7 +85,7 @@ mst_status msi_url_parse(const char *text, struct msi_url *url) {
     } else if (len >= 7 && !memcmp(text, "file://", 7)) {
         made.scheme = MSI_SCHEME_FILE;
         if (len < 9 || text[7] != '/' || len - 7 >= MSI_PATH_MAX)
-            return msi_fail(MST_ERR_ADDRESS, "give an absolute path: file:///shared/meet",
+            return msi_fail(MST_ERR_ADDRESS, "give an absolute path: file:///shared/store",
                             "'%s' names no file", text);
         memcpy(made.path, text + 7, len - 7);
     } else if (len == 6 && !memcmp(text, "env://", 6)) {
@@ -93,7 +93,7 @@ mst_status msi_url_parse(const char *text, struct msi_url *url) {
     } else if (len == 7 && !memcmp(text, "hash://", 7)) {
         made.scheme = MSI_SCHEME_HASH;
     } else {
-        return msi_fail(MST_ERR_ADDRESS, forms, "'%s' is not a way to meet that muster knows", text);
+        return msi_fail(MST_ERR_ADDRESS, forms, "'%s' is not a known url of a store or init method", text);
     }
     if (mark) {
         mst_status st = parse_query(text, mark + 1, &made);

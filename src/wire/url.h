@@ -1,6 +1,4 @@
-/*
- * url.h - the urls of stores and init methods. Pure text, no look-ups.
- */
+/* url.h - urls of stores and init methods. Pure. */
 #ifndef MSI_WIRE_URL_H
 #define MSI_WIRE_URL_H
 
@@ -19,7 +17,7 @@ struct msi_url {
     int rank, world_size;       /* from the query; -1 when not given */
 };
 
-/* Parses env://, tcp://host:port?query, file:///path?query or hash://; MST_ERR_ADDRESS says what is wrong. */
+/* Parses env://, tcp://host:port?query, file:///path?query or hash://; MST_ERR_ADDRESS: malformed. */
 mst_status msi_url_parse(const char *text, struct msi_url *url);
 
 #endif

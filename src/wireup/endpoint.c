@@ -54,7 +54,7 @@ static mst_status agree(struct msi_endpoint *endpoint, const struct msi_endpoint
     do msi_random(&drawn, sizeof drawn);
     while (drawn == 0);
     snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(endpoint, "id", key), .desired = msi_cstr(text)}};
     mst_status st = store->exec(store->context, store->wait, &x, 1);
     if (st == MST_OK) st = x.status;
@@ -62,7 +62,7 @@ static mst_status agree(struct msi_endpoint *endpoint, const struct msi_endpoint
     if (st == MST_OK && !(read_text(&r, text) && sscanf(text, "%llx", &number) == 1 && number))
         st = refuse_text();
     if (st == MST_OK) endpoint->world = number;
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -70,10 +70,10 @@ static mst_status tell(struct msi_endpoint *endpoint, int port, const struct msi
     char key[KEY_MAX], text[TOLD_MAX], name[NUMBER_MAX];
     snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)endpoint->tuning);
     snprintf(name, sizeof name, "%d", endpoint->rank);
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = key_of(endpoint, name, key), .value = msi_cstr(text)}};
     mst_status st = store->exec(store->context, store->wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -135,7 +135,7 @@ static int look_up(struct msi_endpoint *endpoint, const int *ranks, int n, int *
     return unknown;
 }
 
-static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_exchange *x, const int *ranks,
+static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_store_rpc *x, const int *ranks,
                              int n, int *ports) {
     struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
     mst_status st = MST_OK;
@@ -162,10 +162,10 @@ mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, in
         keys[k] = key_of(endpoint, number, names[k]);
         k++;
     }
-    struct msi_exchange x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
     if (st == MST_OK) st = store->exec(store->context, store->wait, &x, 1);
     if (st == MST_OK) st = read_ports(endpoint, &x, ranks, n, ports);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     free(keys);
     free(names);
     return st;

@@ -17,7 +17,7 @@
 
 /* How to run requests on the world's store, and until when. */
 struct msi_endpoint_store {
-    mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_exchange *x, size_t n);
+    mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
     void *context;
     const struct msi_wait *wait;
 };

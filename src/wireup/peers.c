@@ -36,14 +36,14 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
     int local = comm->ranks.local;
     mst_status st = msi_shm_region_make(comm->ranks.slots[comm->rank], local, &peers->region, offer);
     if (st != MST_OK || local == 1) return st;
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_COMPARE_SET, .key = region_key(comm, key), .desired = msi_cstr(offer)}};
     st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
     snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     if (st != MST_OK || strcmp(found, offer) != 0) {
         msi_shm_region_close(peers->region);
         peers->region = NULL;
@@ -61,9 +61,9 @@ void msi_peers_set_all_here(struct msi_peers *peers) {
     if (peers->region->segment.fd < 0 || comm->ranks.local == 1) return;
     char key[KEY_MAX];
     struct msi_wait wait = {msi_deadline(DELETE_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
     comm->hooks.exec(comm->hooks.context, &wait, &x, 1); /* a key that stays does no harm */
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     msi_shm_region_seal(peers->region);
 }
 

@@ -1,6 +1,6 @@
 /*
- * test_file_members.c - a file store among processes: deadlines while somebody else holds the file's lock,
- * and the members of a world that meets in it.
+ * test_file_members.c - a file store among processes: deadlines while another process holds the file's lock,
+ * and the members of a world that uses it.
  */
 #include "harness.h"
 
@@ -109,7 +109,7 @@ static void each_thread_has_its_own_deadline(void **state) {
     assert_status(patient.status, MST_OK);
 }
 
-/* Starts a barrier that nobody else comes to, and takes the lock once it has arrived and waits. */
+/* Starts a barrier at which no other process arrives, and takes the lock once it has arrived and waits. */
 static pthread_t wait_then_lock(struct call *c, int *fd) {
     struct stat info = {.st_size = 0};
     c->barrier = true;

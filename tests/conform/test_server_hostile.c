@@ -1,5 +1,5 @@
 /*
- * test_server_hostile.c - strangers at the store server's door: broken, half, senseless and hostile bytes.
+ * test_server_hostile.c - hostile clients of the store server: broken, half, senseless and hostile bytes.
  * Each such connection ends with a logged reason; a client that behaves well notices nothing.
  */
 #include "server_kit.h"
@@ -133,7 +133,7 @@ static void operations_that_do_not_exist(void **state) {
             assert_ended(fd);
         }
     }
-    assert_logged(&server, ": 9 is no operation of the store's protocol");
+    assert_logged(&server, ": 9 is not an operation of the store's protocol");
     assert_logged(&server, "further bad connections to the store are not logged");
 }
 
@@ -161,7 +161,7 @@ static void other_protocols(void **state) {
         assert_ended(fd);
         assert_serves_others(&server);
     }
-    assert_logged(&server, "71 is no operation of the store's protocol");
+    assert_logged(&server, "71 is not an operation of the store's protocol");
 }
 
 static void requests_that_cannot_be_met(void **state) {

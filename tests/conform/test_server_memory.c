@@ -182,7 +182,8 @@ static void watching_one_key_many_times_over(void **state) {
     assert_true(server_peak_kb(&server) < PEAK_KB);
 }
 
-/* Opens n connections that each send the same and read one reply of a byte; -1 where nothing is to be read. */
+/* Opens n connections that each send the same and read one reply of a byte; -1 where nothing is to be
+ * read. */
 static void connect_many(int *fds, int n, const struct msi_buf *out, int reply) {
     for (int i = 0; i < n; i++) {
         char byte = 0;
@@ -256,8 +257,8 @@ static void watching_ever_more_keys(void **state) {
     assert_true(server_peak_kb(&server) < PEAK_KB);
 }
 
-/* Wills are kept per connection: those that do not fit are refused, or their connections are ended. */
-static void leaving_large_wills(void **state) {
+/* on_disconnect values count as memory of their connection: the server refuses them at the limit. */
+static void large_on_disconnect_values(void **state) {
     (void)state;
     enum { N = 350 };
     struct msi_buf out = {0};
@@ -266,10 +267,11 @@ static void leaving_large_wills(void **state) {
     bool taken[N];
     put_validate(&out);
     put_request(&out, (struct msi_store_req){.op = MSI_OP_HELLO});
-    struct msi_store_req will = {.op = MSI_OP_WILL, .key = msi_cstr("/will"), .value = {block, sizeof block}};
-    assert_true(msi_store_encode(&out, MSI_DIALECT_M, &will));
+    struct msi_store_req req = {
+        .op = MSI_OP_ON_DISCONNECT, .key = msi_cstr("/gone"), .value = {block, sizeof block}};
+    assert_true(msi_store_encode(&out, MSI_DIALECT_M, &req));
     for (int i = 0; i < N; i++) {
-        char reply[10]; /* to HELLO: a status and an i64; to WILL: a status */
+        char reply[10]; /* to HELLO: a status and an i64; to ON_DISCONNECT: a status */
         memset(reply, 1, sizeof reply);
         fds[i] = connect_raw(&server);
         send_all_it_takes(fds[i], &out, 1);
@@ -327,7 +329,7 @@ int main(void) {
         with_server(many_clients_watching_one_large_value),
         with_server(many_clients_waiting_for_one_large_value),
         with_server(watching_ever_more_keys),
-        with_server(leaving_large_wills),
+        with_server(large_on_disconnect_values),
         with_server(more_clients_than_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

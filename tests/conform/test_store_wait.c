@@ -205,9 +205,9 @@ static void a_barrier_of_sixteen_threads(void **state) {
 
 static mst_status arrive(mst_store *store, int64_t number, int timeout_ms) {
     struct msi_wait wait = {msi_deadline(timeout_ms), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_BARRIER, .key = msi_cstr("b"), .number = number}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_BARRIER, .key = msi_cstr("b"), .number = number}};
     mst_status st = msi_store_exec(store, &wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 

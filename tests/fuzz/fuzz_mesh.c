@@ -1,6 +1,6 @@
 /*
- * fuzz_mesh.c - a mesh as text, which people type; and lists of its dimensions, behind the first newline. What is taken makes a grid
- * whose lines are as long as they say, or is refused with a reason.
+ * fuzz_mesh.c - a mesh as text, which people type; and lists of its dimensions, behind the first newline.
+ * What is taken makes a grid whose lines are as long as they say, or is refused with a reason.
  */
 #include "mesh/axes.h"
 #include "mesh/spec.h"
@@ -18,7 +18,7 @@ static void choose(const struct msi_grid *grid, const struct msi_axes *axes, con
     if (msi_axes_dims(&names, list, dims, &n) == MST_OK) {
         int length = msi_line_size(grid, dims, n), position = grid->size - 1;
         assert(n >= 1 && n <= grid->ndim && length >= 1 && grid->size % length == 0);
-        assert(msi_line_place(grid, dims, n, position) == length - 1);
+        assert(msi_line_index(grid, dims, n, position) == length - 1);
         assert(msi_line_at(grid, dims, n, position, length - 1) == position);
         struct msi_axes picked;
         if (list && msi_axes_pick(&names, list, &picked) == MST_OK) msi_axes_free(&picked);

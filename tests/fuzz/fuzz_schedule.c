@@ -1,7 +1,7 @@
 /*
- * fuzz_schedule.c - schedules that were tampered with. The first bytes choose a small spec, the others are edits: which
- * stage, which action, which byte of it, the new value. What the proof lets pass can be played through; nothing else matters
- * but that it never reads where nothing is.
+ * fuzz_schedule.c - schedules that were tampered with. The first bytes choose a small spec, the others are
+ * edits: which stage, which action, which byte of it, the new value. What the proof lets pass can be played
+ * through; nothing else matters but that it never reads where nothing is.
  */
 #include "pipeline/schedule/check.h"
 #include "pipeline/schedule/text.h"
@@ -54,8 +54,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = SPEC; i + EDIT <= size; i += EDIT) edit(&s, data + i);
     mst_status st = msi_schedule_check(&s);
     assert(st == MST_OK || st == MST_ERR_INVALID);
-    for (int i = 0; i < MSI_SENDINGS && st == MST_OK; i++)
-        assert(msi_schedule_time(&s, (enum msi_sending)i, NULL, &timing) == MST_OK);
+    for (int i = 0; i < MSI_SEND_MODES && st == MST_OK; i++)
+        assert(msi_schedule_time(&s, (enum msi_send_mode)i, NULL, &timing) == MST_OK);
     msi_timing_free(&timing);
     msi_schedule_free(&s);
     return 0;

@@ -205,7 +205,7 @@ class Mpich(Launcher, RanksTest):
 
     def test_a_second_program_in_the_same_place(self):
         script = f'"{DISCOVER}" init sum destroy && exec "{DISCOVER}" init'
-        out = self.refused("a program that ran before this one", "MASTER_ADDR", command=("sh", "-c", script))
+        out = self.refused("an earlier program of this rank", "MASTER_ADDR", command=("sh", "-c", script))
         self.assertEqual(out.count("sum 3"), 2)
 
 

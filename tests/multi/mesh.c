@@ -158,8 +158,9 @@ static void test_slices(void) {
     expect_group(group_of(both, "fsdp"), 4, (int[]){me % 2, 2 + me % 2, 4 + me % 2, 6 + me % 2});
     CHECK(mst_mesh_flatten(both, "world", &again));
     assert(group_of(again, NULL) == group_of(mesh, "dp,cp,tp"));
-    REFUSE(mst_mesh_flatten(dp_tp, "cp", &again), MST_ERR_INVALID, "'cp' is a dimension of the mesh already");
-    REFUSE(mst_mesh_flatten(dp_tp, "fsdp", &again), MST_ERR_INVALID, "made of other dimensions");
+    REFUSE(mst_mesh_flatten(dp_tp, "cp", &again), MST_ERR_INVALID, "'cp' is already a dimension of the mesh");
+    REFUSE(mst_mesh_flatten(dp_tp, "fsdp", &again), MST_ERR_INVALID,
+           "already names other flattened dimensions");
     REFUSE(mst_mesh_flatten(dp_tp, "a b", &again), MST_ERR_INVALID, "space");
     REFUSE(mst_mesh_slice(dp_tp, "fsdp", &again), MST_ERR_INVALID, "no dimension 'fsdp'");
     REFUSE(mst_mesh_slice(dp_tp, "cp", &again), MST_ERR_INVALID, "it has dp,tp");
@@ -216,15 +217,15 @@ static void test_wrong(void) {
     mst_group *group, *few[1];
     char part[96];
     const int line[] = {size, 1};
-    snprintf(part, sizeof part, "the mesh dp=%d,tp=2 has place for %d ranks but the world has %d", size,
-             2 * size, size);
+    snprintf(part, sizeof part, "the mesh dp=%d,tp=2 has %d ranks but the world has %d", size, 2 * size,
+             size);
     REFUSE(mst_init_device_mesh((((int[]){size, 2})), 2, ((const char *const[]){"dp", "tp"}), &mesh),
            MST_ERR_INVALID, part);
     snprintf(part, sizeof part, "let the product of the sizes be %d, or start %d ranks", size, 2 * size);
     assert(strstr(mst_error(), part));
     if (size > 1) {
         REFUSE(mst_init_device_mesh_from("dp=1,tp=1", &mesh), MST_ERR_INVALID,
-               "or start 1 rank, or say with .ranks which take part");
+               "or start 1 rank, or name the ranks of the mesh with .ranks");
         REFUSE(mst_init_device_mesh_from("dp=2", &mesh, .ranks = ((int[]){1, 1})), MST_ERR_INVALID,
                "rank 1 is named twice");
     }
@@ -251,14 +252,16 @@ static void test_wrong(void) {
 
     CHECK(mst_initialize_mesh_device(line, 2, ((const char *const[]){"dp", "tp"}), &mesh));
     REFUSE(mst_mesh_get_group(NULL, "dp", &group), MST_ERR_INVALID, "mesh is NULL");
-    REFUSE(mst_mesh_get_group(mesh, NULL, &group), MST_ERR_INVALID, "has 2 dimensions, and none was named");
+    REFUSE(mst_mesh_get_group(mesh, NULL, &group), MST_ERR_INVALID,
+           "has 2 dimensions and the list names none");
     REFUSE(mst_mesh_get_group(mesh, "dp", NULL), MST_ERR_INVALID, "group is NULL");
     REFUSE(mst_mesh_get_group(mesh, "tq", &group), MST_ERR_INVALID, "did you mean 'tp'?");
     REFUSE(mst_mesh_get_group(mesh, "2", &group), MST_ERR_INVALID, "no dimension '2', it has dp,tp");
-    REFUSE(mst_mesh_get_group(mesh, "tp,dp", &group), MST_ERR_INVALID, "has dp,tp in this order");
-    REFUSE(mst_mesh_get_all_groups(mesh, few, 1), MST_ERR_INVALID, "room for 1 groups, but the mesh has 2");
-    REFUSE(mst_mesh_get_all_groups(mesh, NULL, 2), MST_ERR_INVALID, "room for 0 groups");
-    REFUSE(mst_mesh_slice(mesh, "tp,dp", &slice), MST_ERR_INVALID, "has dp,tp in this order");
+    REFUSE(mst_mesh_get_group(mesh, "tp,dp", &group), MST_ERR_INVALID, "the order of the mesh is dp,tp");
+    REFUSE(mst_mesh_get_all_groups(mesh, few, 1), MST_ERR_INVALID,
+           "the array has 1 groups, but the mesh has 2");
+    REFUSE(mst_mesh_get_all_groups(mesh, NULL, 2), MST_ERR_INVALID, "the array has 0 groups");
+    REFUSE(mst_mesh_slice(mesh, "tp,dp", &slice), MST_ERR_INVALID, "the order of the mesh is dp,tp");
     REFUSE(mst_mesh_slice(mesh, "dp,dp", &slice), MST_ERR_INVALID, "named twice");
     REFUSE(mst_mesh_slice(mesh, "", &slice), MST_ERR_INVALID, "empty name");
     REFUSE(mst_mesh_slice(mesh, NULL, &slice), MST_ERR_INVALID, "dims is NULL");
@@ -268,7 +271,7 @@ static void test_wrong(void) {
     MINUS(mst_mesh_rank_at(mesh, (int[]){0, -1}), "coordinate -1 is not in dimension 'tp'");
     MINUS(mst_mesh_rank_at(mesh, NULL), "coordinate is NULL");
     MINUS(mst_mesh_size(mesh, "xp"), "no dimension 'xp'");
-    MINUS(mst_mesh_get_local_rank(mesh, NULL), "none was named");
+    MINUS(mst_mesh_get_local_rank(mesh, NULL), "the list names none");
     assert(!mst_mesh_dim_name(mesh, 2) && strstr(mst_error(), "the mesh has 2 dimensions, there is no 2"));
     CHECK(mst_mesh_free(NULL));
     CHECK(mst_mesh_free(mesh));
@@ -332,7 +335,7 @@ static void test_life(void) {
     mst_group *all[2] = {NULL, NULL};
     CHECK(mst_init_device_mesh(shape, 2, NULL, &mesh));
     CHECK(mst_destroy_process_group(group_of(mesh, "1")));
-    REFUSE(mst_mesh_get_all_groups(mesh, all, 2), MST_ERR_STATE, "destroyed, by itself");
+    REFUSE(mst_mesh_get_all_groups(mesh, all, 2), MST_ERR_STATE, "destroyed, alone");
     assert(!all[0] && !all[1]); /* not written on failure */
     CHECK(mst_mesh_free(mesh));
 
@@ -341,7 +344,7 @@ static void test_life(void) {
     group = group_of(slice, NULL);
     CHECK(mst_barrier(.group = group));
     CHECK(mst_destroy_process_group(NULL));
-    REFUSE(mst_mesh_get_group(kept, "1", &group), MST_ERR_STATE, "destroyed, by itself or with its world");
+    REFUSE(mst_mesh_get_group(kept, "1", &group), MST_ERR_STATE, "destroyed, alone or with its world");
     REFUSE(mst_mesh_get_group(kept, "0", &group), MST_ERR_STATE, "destroyed");
     assert(mst_mesh_size(slice, NULL) == size && mst_mesh_get_local_rank(slice, NULL) == me);
     CHECK(mst_mesh_free(kept));

@@ -358,10 +358,10 @@ static void wrong(void) {
     REFUSE(mst_pipeline_new(NULL), MST_ERR_INVALID, "pipeline is NULL");
     REFUSE(mst_pipeline_new(&p, .forward = forward, .schedule = "interleaved", .chunks = 2,
                             .backward = backward, .prompt = {MST_F32, 1, {4}}),
-           MST_ERR_INVALID, ".out is not given");
+           MST_ERR_INVALID, ".out is missing");
     REFUSE(mst_pipeline_new(&p, .forward = forward, .schedule = "interleaved", .chunks = 2,
                             .backward = backward, .out = {MST_F32, 0, {0}}),
-           MST_ERR_INVALID, ".out is not given");
+           MST_ERR_INVALID, ".out is missing");
     REFUSE(mst_pipeline_run(NULL), MST_ERR_INVALID, "pipeline is NULL");
     REFUSE(mst_partition_layers(3, 4, starts), MST_ERR_INVALID, "3 layers");
     REFUSE(mst_partition_layers(3, 2, NULL), MST_ERR_INVALID, "starts is NULL");
@@ -421,15 +421,15 @@ static void ring(int port) {
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size, me, me, "tpu"), MST_ERR_INVALID,
            "comm_device is 'tpu'");
     REFUSE(mst_initialize_distributed("127.0.0.1", port, 0, 0, me, "cpu"), MST_ERR_INVALID,
-           "no rank 0 in a world of 0");
+           "rank 0 is not in a world of 0");
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size, size, me, "cpu"), MST_ERR_INVALID,
-           "there is no rank");
+           "is not in a world of");
     REFUSE(mst_initialize_distributed(NULL, port, size, me, me, "cpu"), MST_ERR_INVALID, "head_ip is NULL");
     assert(!mst_get_pipeline_parallel_pred_group() && !mst_get_comm_device());
     CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));
     CHECK(mst_initialize_distributed("127.0.0.1", port, size, me, me, "cpu"));
     REFUSE(mst_initialize_distributed("127.0.0.1", port, size + 1, me, me, "cpu"), MST_ERR_STATE,
-           "there is a world already");
+           "a world is already open");
     assert(!strcmp(mst_get_comm_device(), "cpu"));
     pass_token();
     end_ring();

@@ -23,7 +23,7 @@ class Groups(RanksTest):
         self.run_groups(8, 500)
 
     def test_over_a_file(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         ranks = [self.tcp(r, 3, url, "init", *["group=0,1,2", "barriers=5"] * 5, "destroy") for r in range(3)]
         self.assert_ends(*ranks)
 

@@ -114,7 +114,7 @@ class Pipelines(CollectiveTest):
             out = self.run_failing(n, "new_fails", "late", stage)
             for rank in range(n):
                 culprit = rf"(?!{rank})\d" if rank == stage else str(stage)
-                self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit {culprit}: .*came in time; missing: rank {stage} ")
+                self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit {culprit}: .*arrived in time; missing: rank {stage} ")
             self.assertEqual(out.count("ok\n"), n, out)
 
     def test_a_stage_cannot_open_its_backend(self):

@@ -341,7 +341,7 @@ class Disagreement(RanksTest):
 
     def stores(self):
         yield f"tcp://127.0.0.1:{self.free_port()}"
-        yield f"file://{self.path(f'meet{len(self.processes)}')}"
+        yield f"file://{self.path(f'store{len(self.processes)}')}"
 
     def test_missing_ranks(self):
         for url in self.stores():
@@ -356,7 +356,7 @@ class Disagreement(RanksTest):
         self.assert_nothing_left()
 
     def test_rank_0_missing_in_a_file(self):
-        rank = self.tcp(1, 2, f"file://{self.path('meet')}", "init", timeout=300)
+        rank = self.tcp(1, 2, f"file://{self.path('store')}", "init", timeout=300)
         self.assert_failed(rank.step("init"), "MST_ERR_MISSING_RANK", "missing: rank 0")
         self.assert_ends(rank, status=1)
         self.assert_nothing_left()
@@ -410,7 +410,7 @@ class Disagreement(RanksTest):
         keys = self.keys(url)
         for key in keys:
             if key.endswith("/events"):
-                self.assertIn(key.replace("/events", "/who/1"), keys)
+                self.assertIn(key.replace("/events", "/rank/1"), keys)
 
     def test_duplicate_of_a_rank_in_a_running_world(self):
         for url in self.stores():
@@ -455,8 +455,8 @@ class Disagreement(RanksTest):
         usual = sizes[0 if odd else 1]
         for rank in ranks.values():
             self.assert_failed(
-                rank.step("init"), "MST_ERR_WORLD_SIZE", rf"rank {odd} thinks the world has {sizes[odd]} ranks",
-                rf"rank \d thinks {usual}",
+                rank.step("init"), "MST_ERR_WORLD_SIZE", rf"rank {odd} expects a world of {sizes[odd]} ranks",
+                rf"rank \d expects {usual}",
             )  # fmt: skip
         self.assert_ends(*ranks.values(), status=1)
 
@@ -469,12 +469,12 @@ class Disagreement(RanksTest):
 
     def test_rank_0_has_another_world_size(self):
         for theirs, own in ((3, 2), (2, 3)):
-            url = f"file://{self.path('meet')}"
+            url = f"file://{self.path('store')}"
             self.sizes_differ(url, [own, theirs], 0)
             url = f"tcp://127.0.0.1:{self.free_port()}"
             ranks = [self.tcp(r, own if r == 0 else theirs, url, "init") for r in range(2)]
             for rank in ranks:
-                self.assert_failed(rank.step("init"), "MST_ERR_WORLD_SIZE", rf"thinks .*{own}\b", rf"thinks .*{theirs}\b")
+                self.assert_failed(rank.step("init"), "MST_ERR_WORLD_SIZE", rf"expects .*{own}\b", rf"expects .*{theirs}\b")
             self.assert_ends(*ranks, status=1)
         self.assert_nothing_left()
 
@@ -525,38 +525,38 @@ class Disagreement(RanksTest):
 
 class FileLeftOver(RanksTest):
     def test_of_a_crashed_job(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         ranks = [self.tcp(r, 2, url, "init", "barrier", "hold") for r in range(2)]
         for rank in ranks:
             self.assert_ok(rank.step("barrier"))
         for rank in ranks:
             rank.kill()
-        before = pathlib.Path(self.path("meet")).read_bytes()
+        before = pathlib.Path(self.path("store")).read_bytes()
         again = [self.tcp(r, 2, url, "init") for r in range(2)]
         for rank in again:
             step = rank.step("init")
-            self.assert_failed(step, "MST_ERR_STALE", re.escape(self.path("meet")), "remove it")
+            self.assert_failed(step, "MST_ERR_STALE", re.escape(self.path("store")), "remove it")
             self.assert_within(step, 2000)
         self.assert_ends(*again, status=1)
-        self.assertEqual(pathlib.Path(self.path("meet")).read_bytes(), before)
+        self.assertEqual(pathlib.Path(self.path("store")).read_bytes(), before)
 
     def test_of_a_job_that_crashed_while_forming(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         rank = self.tcp(0, 2, url, "init")
         self.joined(url, 0)
         rank.kill()
         self.assert_failed(self.tcp(1, 2, url, "init").step("init"), "MST_ERR_STALE")
 
     def test_of_a_job_that_ended_well(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         for _ in range(5):
             ranks = [self.tcp(r, 4, url, "init", "barrier", "destroy") for r in range(4)]
             self.assert_ends(*ranks)
             self.assertEqual(os.listdir(self.directory), [])
 
     def test_empty_file(self):
-        pathlib.Path(self.path("meet")).touch()
-        ranks = [self.tcp(r, 2, f"file://{self.path('meet')}", "init", "destroy") for r in range(2)]
+        pathlib.Path(self.path("store")).touch()
+        ranks = [self.tcp(r, 2, f"file://{self.path('store')}", "init", "destroy") for r in range(2)]
         self.assert_ends(*ranks)
         self.assert_nothing_left()
 
@@ -576,14 +576,14 @@ class FileLeftOver(RanksTest):
         self.refused(b"no\n")
 
     def test_half_a_record_of_a_dead_job(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         rank = self.tcp(0, 2, url, "init")
         self.joined(url, 0)
         rank.kill()
-        whole = pathlib.Path(self.path("meet")).read_bytes()
+        whole = pathlib.Path(self.path("store")).read_bytes()
         step = None
         for cut in (1, 3, 9):
-            pathlib.Path(self.path("meet")).write_bytes(whole[:-cut])
+            pathlib.Path(self.path("store")).write_bytes(whole[:-cut])
             step = self.tcp(0, 2, url, "init", timeout=SHORT).step("init")
             self.assert_failed(step, "MST_ERR_STALE")
 
@@ -610,7 +610,7 @@ class FileLeftOver(RanksTest):
     def test_not_writable(self):
         if not os.access(WORLD, os.X_OK) or any(not p.stat().st_mode & 0o001 for p in WORLD.parents):
             self.skipTest("other users cannot reach the build directory")
-        path = pathlib.Path(self.path("meet"))
+        path = pathlib.Path(self.path("store"))
         path.touch(0o444)
         os.chmod(self.directory, 0o755)
         rank = self.tcp(0, 2, f"file://{path}", "init", user=65534, group=65534, extra_groups=[])
@@ -637,7 +637,7 @@ class Again(RanksTest):
         self.assert_nothing_left()
 
     def test_over_a_file(self):
-        url = f"file://{self.path('meet')}"
+        url = f"file://{self.path('store')}"
         for _ in range(3):
             ranks = [self.tcp(r, 3, url, *self.rounds * 10, timeout=20000) for r in range(3)]
             self.assert_ends(*ranks)
@@ -670,7 +670,7 @@ class Again(RanksTest):
 
     def test_fast_ranks_in_a_file(self):
         for slow in (0, 1, 2):
-            self.fast_before_slow(f"file://{self.path('meet')}", slow)
+            self.fast_before_slow(f"file://{self.path('store')}", slow)
         self.assert_nothing_left()
 
     def test_fast_ranks_with_an_external_store(self):

@@ -139,7 +139,7 @@ class MpirunNet(test_netns.NetnsTest):
         self.assertEqual(status, 0, out)
         self.assertEqual(out.count("sum 10"), 4, out)
         env = {"MUSTER_PMIX_LIBRARY": "libnone.so.2"}
-        why = "only the launcher's PMIx can tell where rank 0 is, but: libnone.so.2:.*mpirun -x MASTER_ADDR=HOST"
+        why = "rank 0's address is only known through the launcher's PMIx, but: libnone.so.2:.*mpirun -x MASTER_ADDR=HOST"
         self.refused(why, before="unset OMPI_MCA_orte_hnp_uri", env=env)
 
     def test_openmpi_without_libpmix(self):
@@ -167,7 +167,7 @@ class MpirunNet(test_netns.NetnsTest):
         status, out = self.orte("c", FAR, "find", before="export PMIX_RANK=$((3 - PMIX_RANK))")
         self.assertEqual(status, 0, out)
         self.assertEqual(out.count("| OMPI_MCA_orte_hnp_uri |"), 4, out)
-        self.refused("rank (.) of 5, but rank \\1 of 4 to PMIx", before="export OMPI_COMM_WORLD_SIZE=5")
+        self.refused("rank (.) of 5, but rank \\1 of 4 in PMIx", before="export OMPI_COMM_WORLD_SIZE=5")
 
     @needs_pmix
     def test_a_rank_that_does_not_come(self):
@@ -179,7 +179,7 @@ class MpirunNet(test_netns.NetnsTest):
     @needs_pmix
     def test_a_meeting_that_is_cancelled(self):
         """PMIx is still at it: it is not asked again."""
-        said = "cancelled MST_ERR_CANCELLED.*waiting in the launcher's PMIx", "failed init MST_ERR_STATE.* was broken off"
+        said = "cancelled MST_ERR_CANCELLED.*waiting in the launcher's PMIx", "failed init MST_ERR_STATE.* has failed"
         self.refused(*said, before=STAY, actions=("cancelled", "init"))
 
     @needs_pmix

@@ -210,7 +210,7 @@ class Networks(NetnsTest):
     def has_joined(self, rank):
         command = [
             *self.spaces.inside("a"), WORLD.parent.parent / "muster", "store", "check", "--host", "10.77.0.1",
-            "--port", str(PORT), f"muster/job.0/1/who/{rank}",
+            "--port", str(PORT), f"muster/job.0/1/rank/{rank}",
         ]  # fmt: skip
         return subprocess.run(command, capture_output=True, timeout=DEADLINE).returncode == 0
 

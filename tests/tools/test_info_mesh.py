@@ -84,7 +84,7 @@ class InfoMesh(ToolTest):
             ("dp=0", "dimension 0 of the mesh has size 0; give every dimension a size of 1 or more"),
             ("dp=2,tp=-2", "dimension 1 of the mesh has size -2"),
             ("dp=2,dp=2", "dimensions 0 and 1 of the mesh are both named 'dp'"),
-            ("dp=2,4", "'4' has no name, but what comes before it has one"),
+            ("dp=2,4", "'4' has no name, but the part before it has one"),
             ("=2", "no name before '='"),
             ("7=2", "it is a number"),
             ("dp=99999,tp=99999", "a product above 2147483647"),

@@ -1,4 +1,5 @@
-/* schedule_kit.h - what the tests of schedules share: a look at one schedule, and the sum of a sweep over many. */
+/* schedule_kit.h - what the tests of schedules share: a look at one schedule, and the sum of a sweep over
+ * many. */
 #ifndef TESTS_SCHEDULE_KIT_H
 #define TESTS_SCHEDULE_KIT_H
 
@@ -48,19 +49,19 @@ static inline const struct msi_costs *set_even(struct even_costs *c, double forw
 }
 
 /* The formula's time and bubble. */
-static inline void look_at_time(const struct msi_schedule *s, const struct msi_message_matches *book,
-                                double backward, enum msi_sending sending, struct seen *seen) {
+static inline void check_time(const struct msi_schedule *s, const struct msi_message_matches *matches,
+                              double backward, enum msi_send_mode mode, struct seen *seen) {
     struct even_costs even;
     struct msi_timing timing = {0};
     double formula = msi_schedule_formula(&s->spec, 1, backward);
     double work = (double)(msi_schedule_units(&s->spec) * (size_t)s->spec.chunks) *
                   (msi_schedule_trains(s->spec.kind) ? 1 + backward : 1);
     char text[100];
-    assert_ok(msi_schedule_play(s, book, sending, set_even(&even, 1, backward), &timing));
+    assert_ok(msi_schedule_simulate(s, matches, mode, set_even(&even, 1, backward), &timing));
     seen->played++;
     if (fabs(timing.makespan - formula) > 1e-9 * formula ||
         fabs(timing.bubble - (1 - work / formula)) > 1e-9) {
-        snprintf(text, sizeof text, "sending %d: takes %g, not %g", (int)sending, timing.makespan, formula);
+        snprintf(text, sizeof text, "mode %d: takes %g, not %g", (int)mode, timing.makespan, formula);
         say_wrong(seen, &s->spec, text);
     }
     msi_timing_free(&timing);
@@ -92,19 +93,19 @@ static inline void look_at_memory(const struct msi_schedule *s, struct seen *see
 
 static inline void look(const struct msi_schedule_spec *spec, struct seen *seen) {
     struct msi_schedule schedule = {0};
-    struct msi_message_matches book;
+    struct msi_message_matches matches;
     assert_ok(msi_schedule_make(spec, &schedule));
     seen->schedules++;
     look_at_memory(&schedule, seen);
     if (msi_schedule_check(&schedule) != MST_OK) {
         say_wrong(seen, &schedule.spec, mst_error());
     } else {
-        seen->played += MSI_SENDINGS;
-        assert_ok(msi_match_messages(&schedule, &book));
-        for (int i = 0; i < MSI_SENDINGS; i++) /* all alike: receives are posted early enough */
-            look_at_time(&schedule, &book, 2, (enum msi_sending)i, seen);
-        if (msi_schedule_trains(spec->kind)) look_at_time(&schedule, &book, 1, MSI_SENDS_START, seen);
-        msi_message_matches_free(&book);
+        seen->played += MSI_SEND_MODES;
+        assert_ok(msi_match_messages(&schedule, &matches));
+        for (int i = 0; i < MSI_SEND_MODES; i++) /* all alike: receives are posted early enough */
+            check_time(&schedule, &matches, 2, (enum msi_send_mode)i, seen);
+        if (msi_schedule_trains(spec->kind)) check_time(&schedule, &matches, 1, MSI_SENDS_START, seen);
+        msi_message_matches_free(&matches);
     }
     msi_schedule_free(&schedule);
 }
@@ -123,7 +124,8 @@ static inline void sweep(int kind, int chunks) {
     say_seen(what, &seen);
 }
 
-/* A stage's computes as text: "F0 F1 B0"; with chunks "F0a F0b", streaming "0.1.2" for batch, token, micro-batch. */
+/* A stage's computes as text: "F0 F1 B0"; with chunks "F0a F0b", streaming "0.1.2" for batch, token,
+ * micro-batch. */
 static inline const char *turns_of(const struct msi_schedule *s, int stage) {
     static char text[8192];
     size_t used = 0;

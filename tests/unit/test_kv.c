@@ -166,7 +166,7 @@ static void a_key_can_hold_a_value_and_a_queue(void **state) {
 static void what_is_no_request_for_a_map_is_refused(void **state) {
     (void)state;
     expect(kv, REQ(VALIDATE, ""), MST_ERR_UNSUPPORTED, "");
-    expect(kv, REQ(WILL, "k", VALUE("v")), MST_ERR_UNSUPPORTED, "");
+    expect(kv, REQ(ON_DISCONNECT, "k", VALUE("v")), MST_ERR_UNSUPPORTED, "");
 }
 
 static void ten_thousand_keys(void **state) {

@@ -127,8 +127,8 @@ static uint32_t random_below(uint32_t n) {
 
 static void random_request(struct msi_kv *kv) {
     static const enum msi_store_op ops[] = {MSI_OP_SET,         MSI_OP_APPEND,     MSI_OP_ADD,
-                                      MSI_OP_COMPARE_SET, MSI_OP_DELETE_KEY, MSI_OP_QUEUE_PUSH,
-                                      MSI_OP_QUEUE_POP};
+                                            MSI_OP_COMPARE_SET, MSI_OP_DELETE_KEY, MSI_OP_QUEUE_PUSH,
+                                            MSI_OP_QUEUE_POP};
     char name[16];
     struct msi_store_req req = {.op = ops[random_below(COUNT_OF(ops))],
                                 .value = {block, random_below(4000)},
@@ -150,7 +150,7 @@ static void whatever_happens_the_total_holds_and_emptying_gives_all_back(void **
         assert_true(msi_kv_bytes(kv) <= TOTAL);
         if (msi_kv_bytes(kv) > most) most = msi_kv_bytes(kv);
     }
-    assert_true(most > TOTAL * 3 / 4); /* the limit was really met */
+    assert_true(most > TOTAL * 3 / 4); /* the limit was reached */
     for (int i = 0; i < 40; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);

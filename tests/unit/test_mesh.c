@@ -1,6 +1,7 @@
 /*
- * test_mesh.c - meshes as arithmetic, against an independent computation that knows nothing of strides: coordinates are counted
- * up like an odometer, and a group is found by comparing the coordinates of all ranks.
+ * test_mesh.c - meshes as arithmetic, against an independent computation that knows nothing of strides:
+ * coordinates are counted up like an odometer, and a group is found by comparing the coordinates of all
+ * ranks.
  */
 #include "harness.h"
 
@@ -35,7 +36,7 @@ static long compare_lines(const struct msi_grid *grid, int at[RANKS][DIMS], unsi
         for (int other = 0; other < grid->size; other++) {
             if (!together(at[r], at[other], grid->ndim, along)) continue;
             assert_int_equal(msi_line_at(grid, dims, n, r, members), other);
-            if (other == r) assert_int_equal(msi_line_place(grid, dims, n, r), members);
+            if (other == r) assert_int_equal(msi_line_index(grid, dims, n, r), members);
             members++;
         }
         assert_int_equal(msi_line_size(grid, dims, n), members);
@@ -194,12 +195,12 @@ static void refuse_list(const struct msi_axes_names *names, const char *list, co
 
 static void test_wrong_choices(void **state) {
     (void)state;
-    refuse_list(&without, NULL, "has 4 dimensions, and none was named");
+    refuse_list(&without, NULL, "has 4 dimensions and the list names none");
     refuse_list(&without, "", "empty name");
     refuse_list(&without, "dp,", "empty name");
     refuse_list(&without, ",dp", "empty name");
     refuse_list(&without, "dp,,tp", "empty name");
-    refuse_list(&without, "tp,dp", "the mesh has dp,pp,cp,tp in this order");
+    refuse_list(&without, "tp,dp", "the order of the mesh is dp,pp,cp,tp");
     refuse_list(&without, "dp,dp", "'dp' of the mesh is named twice");
     refuse_list(&without, "dq", "did you mean 'dp'?");
     refuse_list(&without, "ep", "it has dp,pp,cp,tp");
@@ -207,7 +208,7 @@ static void test_wrong_choices(void **state) {
     refuse_list(&without, "99999999999999999999", "no dimension '99999999999999999999'");
     refuse_list(&without, "dp_cp", "no dimension 'dp_cp'");
     refuse_list(&with_flat, "nothing", "it has dp,pp,cp,tp,dp_cp,seq");
-    refuse_list(&with_flat, "dp_cp,pp", "in this order");
+    refuse_list(&with_flat, "dp_cp,pp", "out of order");
     refuse_list(&with_flat, "dp,dp_cp", "named twice");
     refuse_list(&with_flat, "dp_cp,seq", "named twice");
 }

@@ -28,7 +28,7 @@ static void none_given_is_all_defaults(void **state) {
     (void)state;
     struct options got;
     memset(&got, 0x5a, sizeof got);
-    assert_ok(msi_options_take(&got, sizeof got, NULL));
+    assert_ok(msi_options_copy(&got, sizeof got, NULL));
     assert_int_equal(got.size, 0);
     assert_int_equal(got.timeout_ms, 0);
     assert_int_equal(got.rank, 0);
@@ -37,7 +37,7 @@ static void none_given_is_all_defaults(void **state) {
 static void the_same_is_copied(void **state) {
     (void)state;
     struct options got, given = {sizeof given, 5, 6};
-    assert_ok(msi_options_take(&got, sizeof got, &given));
+    assert_ok(msi_options_copy(&got, sizeof got, &given));
     assert_int_equal(got.timeout_ms, 5);
     assert_int_equal(got.rank, 6);
 }
@@ -49,7 +49,7 @@ static void an_older_callers_missing_fields_are_zero(void **state) {
     assert_non_null(given);
     memset(&got, 0x5a, sizeof got);
     *given = (struct older){offsetof(struct options, rank), 5};
-    assert_ok(msi_options_take(&got, sizeof got, given));
+    assert_ok(msi_options_copy(&got, sizeof got, given));
     assert_int_equal(got.timeout_ms, 5);
     assert_int_equal(got.rank, 0);
     free(given);
@@ -59,7 +59,7 @@ static void a_newer_caller_may_leave_new_fields_zero(void **state) {
     (void)state;
     struct options got;
     struct newer given = {.size = sizeof given, .timeout_ms = 5, .rank = 6};
-    assert_ok(msi_options_take(&got, sizeof got, &given));
+    assert_ok(msi_options_copy(&got, sizeof got, &given));
     assert_int_equal(got.rank, 6);
 }
 
@@ -69,7 +69,7 @@ static void a_newer_callers_new_fields_are_refused_when_set(void **state) {
         struct options got;
         struct newer given = {.size = sizeof given};
         ((char *)&given)[sizeof(struct options) + i] = 1;
-        assert_status(msi_options_take(&got, sizeof got, &given), MST_ERR_INVALID);
+        assert_status(msi_options_copy(&got, sizeof got, &given), MST_ERR_INVALID);
         assert_contains(mst_error(), MST_VERSION_STRING);
     }
 }
@@ -79,7 +79,7 @@ static void sizes_that_cannot_be_are_refused(void **state) {
     static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX};
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         struct options got, given = {.size = sizes[i]};
-        assert_status(msi_options_take(&got, sizeof got, &given), MST_ERR_INVALID);
+        assert_status(msi_options_copy(&got, sizeof got, &given), MST_ERR_INVALID);
         assert_contains(mst_error(), ".size");
     }
 }

@@ -1,4 +1,5 @@
-/* test_partition.c - layers over the parts of a pipeline: evenly as FlexLLMGen has it, and by cost as well as possible. */
+/* test_partition.c - layers over the parts of a pipeline: evenly as FlexLLMGen has it, and by cost as well
+ * as possible. */
 #include "harness.h"
 
 #include "pipeline/schedule/partition.h"
@@ -118,7 +119,7 @@ static void wrong(void **state) {
     assert_status(msi_partition_weighted(&(struct msi_layer_costs){0}, 100000, 2, starts), MST_ERR_LIMIT);
     assert_status(msi_partition_weighted(&(struct msi_layer_costs){.layers = bad}, 3, 2, starts),
                   MST_ERR_INVALID);
-    assert_contains(mst_error(), "layer 1 costs -1");
+    assert_contains(mst_error(), "layer 1 has cost -1");
     assert_status(msi_partition_weighted(&(struct msi_layer_costs){.layers = nan}, 3, 2, starts),
                   MST_ERR_INVALID);
     assert_status(msi_partition_weighted(&(struct msi_layer_costs){.last = INFINITY}, 3, 2, starts),

@@ -4,7 +4,7 @@
  */
 #include "harness.h"
 
-#include "api/call.h"
+#include "group/call.h"
 #include "prof/summary/figures.h"
 #include "prof_kit.h"
 

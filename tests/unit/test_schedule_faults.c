@@ -16,7 +16,7 @@ static const struct msi_schedule_spec specs[] = {
     {.kind = MSI_FORWARD_ALL, .stages = 2, .micros = 3},
 };
 
-/* The same with room for one action more at each stage. */
+/* The same with space for one more action at each stage. */
 static struct msi_schedule copy(const struct msi_schedule *s) {
     struct msi_schedule c = {s->spec, malloc((size_t)s->spec.stages * sizeof *c.stages)};
     assert_non_null(c.stages);
@@ -33,7 +33,7 @@ static bool is_message(const struct msi_action *a) {
     return a->kind == MSI_ACT_SEND || a->kind == MSI_ACT_RECEIVE;
 }
 
-/* Indices still mean the actions that they meant: only that one is gone or there twice. */
+/* Indices still refer to the same actions; only that one is missing or doubled. */
 static void shift(struct msi_stage_list *list, uint32_t from, int by) {
     for (uint32_t i = 0; i < list->n; i++) {
         struct msi_action *a = &list->actions[i];
@@ -72,7 +72,7 @@ static void must_be_found(const struct msi_schedule *s, struct count *count, con
     }
     char text[200];
     print_error("not found: %s, %s, stage %d, action %u (%s)\n", msi_schedule_name(s->spec.kind), what, stage,
-                i, msi_action_words(&s->spec, &s->stages[stage].actions[i], text, sizeof text));
+                i, msi_action_text(&s->spec, &s->stages[stage].actions[i], text, sizeof text));
     count->missed++;
 }
 
@@ -175,11 +175,11 @@ static void changed(void **state) {
     with_every_action(try_fields);
 }
 
-/* "F0 B0 …" as turns. */
-static size_t turns_from(const char *text, struct msi_action *turns) {
+/* "F0 B0 …" as steps. */
+static size_t steps_from(const char *text, struct msi_action *steps) {
     size_t n = 0;
     for (; *text; text += 2 + (text[2] == ' '))
-        turns[n++] = (struct msi_action){.kind = text[0] == 'F' ? MSI_ACT_FORWARD : MSI_ACT_BACKWARD,
+        steps[n++] = (struct msi_action){.kind = text[0] == 'F' ? MSI_ACT_FORWARD : MSI_ACT_BACKWARD,
                                          .micro = text[1] - '0'};
     return n;
 }
@@ -188,14 +188,14 @@ static size_t turns_from(const char *text, struct msi_action *turns) {
 static void orders_that_lock(void **state) {
     (void)state;
     struct msi_schedule s = {0};
-    struct msi_action turns[8];
+    struct msi_action steps[8];
     assert_ok(
         msi_schedule_make(&(struct msi_schedule_spec){.kind = MSI_GPIPE, .stages = 2, .micros = 2}, &s));
-    size_t n = turns_from("F0 B0 F1 B1", turns);
-    assert_ok(msi_insert_messages(&s.spec, 0, turns, n, &s.stages[0]));
+    size_t n = steps_from("F0 B0 F1 B1", steps);
+    assert_ok(msi_insert_messages(&s.spec, 0, steps, n, &s.stages[0]));
     assert_status(msi_schedule_check(&s), MST_ERR_INVALID);
-    assert_contains(mst_error(), "waits for ever");
-    assert_ok(msi_insert_messages(&s.spec, 1, turns, n, &s.stages[1]));
+    assert_contains(mst_error(), "waits forever");
+    assert_ok(msi_insert_messages(&s.spec, 1, steps, n, &s.stages[1]));
     assert_ok(msi_schedule_check(&s));
     msi_schedule_free(&s);
 }
@@ -225,7 +225,8 @@ static void receive_late(struct msi_stage_list *list) {
     free(now);
 }
 
-/* Two stages that send to each other and both wait until the other receives: what early receives are good for. */
+/* Two stages that send to each other and both wait until the other receives: what early receives are good
+ * for. */
 static void late_receives_lock_blocking_sends(void **state) {
     (void)state;
     struct msi_schedule s = {0};
@@ -234,7 +235,7 @@ static void late_receives_lock_blocking_sends(void **state) {
     receive_late(&s.stages[0]);
     receive_late(&s.stages[1]);
     assert_status(msi_schedule_check(&s), MST_ERR_INVALID);
-    assert_contains(mst_error(), "waits for ever, where sends block");
+    assert_contains(mst_error(), "waits forever if sends block");
     assert_ok(msi_schedule_time(&s, MSI_SENDS_START, NULL, &timing));
     assert_ok(msi_schedule_time(&s, MSI_SENDS_BUFFER, NULL, &timing));
     msi_schedule_free(&s);
@@ -253,7 +254,7 @@ static void more_than_may_be_kept(void **state) {
     s.stages[0].keeps = 2;
     s.stages[1].keeps = 1;
     assert_status(msi_schedule_check(&s), MST_ERR_INVALID);
-    assert_contains(mst_error(), "no place 2 to keep it");
+    assert_contains(mst_error(), "keep index 2 does not exist");
     msi_schedule_free(&s);
 }
 

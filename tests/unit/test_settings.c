@@ -177,10 +177,10 @@ static void unknown_variables_are_warned_of_once_with_the_nearest_name(void **st
     (void)state;
     char *text = in_child(load_two_strangers, NULL);
     assert_int_equal(count_of(text, "\n"), 2);
-    assert_int_equal(count_of(text, "MUSTER_STORE_MAX_KEYS is no setting of muster; did you mean "
+    assert_int_equal(count_of(text, "MUSTER_STORE_MAX_KEYS is not a setting of muster; did you mean "
                                     "MUSTER_STORE_MAX_KEY?"),
                      1);
-    assert_int_equal(count_of(text, "MUSTER_QUITE_SOMETHING_ELSE_ALTOGETHER is no setting"), 1);
+    assert_int_equal(count_of(text, "MUSTER_QUITE_SOMETHING_ELSE_ALTOGETHER is not a setting"), 1);
     assert_contains(text, "muster info --env");
     assert_null(strstr(text, "PATH"));
     free(text);

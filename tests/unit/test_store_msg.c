@@ -97,8 +97,8 @@ static void every_operation_survives_a_round_trip_in_every_dialect(void **state)
 static void opcodes_are_pytorchs(void **state) {
     (void)state;
     static const enum msi_store_op a[] = {MSI_OP_SET,      MSI_OP_COMPARE_SET, MSI_OP_GET,
-                                    MSI_OP_ADD,      MSI_OP_CHECK,       MSI_OP_WAIT,
-                                    MSI_OP_NUM_KEYS, MSI_OP_WATCH_KEY,   MSI_OP_DELETE_KEY};
+                                          MSI_OP_ADD,      MSI_OP_CHECK,       MSI_OP_WAIT,
+                                          MSI_OP_NUM_KEYS, MSI_OP_WATCH_KEY,   MSI_OP_DELETE_KEY};
     static const enum msi_store_op c[] = {
         MSI_OP_VALIDATE,  MSI_OP_SET,       MSI_OP_COMPARE_SET, MSI_OP_GET,        MSI_OP_ADD,
         MSI_OP_CHECK,     MSI_OP_WAIT,      MSI_OP_NUM_KEYS,    MSI_OP_DELETE_KEY, MSI_OP_APPEND,

@@ -21,8 +21,8 @@ static int find_lost(struct msi_comm *comm) {
  * after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
-    struct msi_words words;
-    msi_words_keep(&words, status);
+    struct msi_saved_error words;
+    msi_error_save(&words, status);
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
@@ -35,7 +35,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
     if (!words.remedy[0])
         snprintf(words.remedy, sizeof words.remedy,
                  "look at the other ranks' output; the group must be recreated");
-    return msi_words_say(&words);
+    return msi_error_restore(&words);
 }
 
 mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit) {

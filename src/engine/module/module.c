@@ -32,12 +32,12 @@ static mst_status host_set(const mst_backend_host *host, const char *key, const 
             module_of(host)->value_max);
     char full[KEY_MAX];
     struct msi_wait wait = {msi_deadline(SET_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_SET,
-                                     .key = backend_key(module_of(host), key, full),
-                                     .value = msi_str(value, len)}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_SET,
+                                      .key = backend_key(module_of(host), key, full),
+                                      .value = msi_str(value, len)}};
     mst_status st = comm->hooks.exec(comm->hooks.context, &wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -50,12 +50,12 @@ static mst_status host_get(const mst_backend_host *host, const char *key, int64_
     /* A single request that waits ends when a rank is lost. Once the engine is open, waits find lost ranks
      * themselves: then two requests are sent, which are not guarded. */
     bool open = module_of(host)->made != NULL;
-    struct msi_exchange both[] = {{.req = msi_read_request(name)},
-                                  {.req = {.op = MSI_OP_WAIT_GET, .keys = &name, .n = 1}}};
+    struct msi_store_rpc both[] = {{.req = msi_read_request(name)},
+                                   {.req = {.op = MSI_OP_WAIT_GET, .keys = &name, .n = 1}}};
     mst_status st = open ? comm->hooks.exec(comm->hooks.context, &wait, both, 2)
                          : comm->hooks.exec(comm->hooks.context, &wait, &both[1], 1);
-    struct msi_exchange x = both[1];
-    msi_exchange_free(both, 1);
+    struct msi_store_rpc x = both[1];
+    msi_store_rpc_free(both, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     struct msi_str found = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
@@ -67,7 +67,7 @@ static mst_status host_get(const mst_backend_host *host, const char *key, int64_
     } else if (st == MST_OK) {
         st = msi_fail_memory();
     }
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -109,11 +109,11 @@ static mst_status say_absent(struct msi_module *m) {
     for (int r = 0; r < comm->size; r++) {
         snprintf(name, sizeof name, "ready/%d", r);
         struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
-        struct msi_exchange x = {.req = msi_read_request(backend_key(m, name, key))};
+        struct msi_store_rpc x = {.req = msi_read_request(backend_key(m, name, key))};
         mst_status st = comm->hooks.exec(comm->hooks.context, &wait, &x, 1);
         struct msi_reader reader = msi_reader(x.reply.data, x.reply.len);
         bool there = st == MST_OK && msi_value_or_none(msi_read_str(&reader)).n > 0;
-        msi_exchange_free(&x, 1);
+        msi_store_rpc_free(&x, 1);
         if (there) continue;
         if (first < 0) first = r;
         if (late++ < LISTED_MOST && used < sizeof list)
@@ -135,10 +135,10 @@ static mst_status wait_for_all(struct msi_module *m, const struct msi_wait *wait
     int culprit;
     int64_t moment = msi_deadline(LOOK_MS);
     struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
-    struct msi_exchange x = {
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_BARRIER, .key = backend_key(m, "all", key), .number = number}};
     mst_status st = comm->hooks.exec(comm->hooks.context, &some, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     if (st != MST_ERR_TIMEOUT && st != MST_ERR_PEER_LOST) return st;
     mst_status noted = msi_failure_report_read(comm, &culprit);
     if (noted != MST_OK) return msi_blame(noted, msi_comm_global(comm, culprit));
@@ -152,10 +152,10 @@ static mst_status gather(struct msi_module *m, const struct msi_wait *wait) {
     struct msi_comm *comm = m->comm;
     char name[32], key[KEY_MAX];
     snprintf(name, sizeof name, "ready/%d", comm->rank);
-    struct msi_exchange ready = {
+    struct msi_store_rpc ready = {
         .req = {.op = MSI_OP_SET, .key = backend_key(m, name, key), .value = msi_cstr("1")}};
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &ready, 1);
-    msi_exchange_free(&ready, 1);
+    msi_store_rpc_free(&ready, 1);
     if (st != MST_OK || comm->size == 1) return st;
     st = MST_ERR_TIMEOUT;
     while (st == MST_ERR_TIMEOUT && msi_now() < wait->deadline) {

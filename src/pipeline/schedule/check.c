@@ -1,6 +1,7 @@
 /*
- * check.c - the proof of check.h: walks through each stage's list and keeps account of what was computed, which buffers
- * are in use and by whom. Then the messages of all stages (match_messages.c), then whether all comes to an end (time.c).
+ * check.c - see check.h. Walks through each stage's list and tracks computed units and buffers in use. Then
+ * matches the messages of all stages (match_messages.c) and simulates the schedule (time.c) to find
+ * deadlocks.
  */
 #include "pipeline/schedule/check.h"
 
@@ -12,17 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A buffer or place: the action that filled it; NO_ACTION: empty. */
+/* State of one stage. Entries are actions; MSI_NO_ACTION: none. */
 struct checker {
     const struct msi_schedule *schedule;
     int stage;
     const struct msi_stage_list *list;
-    uint32_t *forwards, *backwards; /* of each unit and chunk: the action; takes are noted as backwards */
+    uint32_t *forwards, *backwards; /* by unit and chunk; TAKEs count as backwards */
     size_t n_computes;              /* units x chunks */
-    uint32_t *in[MSI_CHANNELS];     /* of each buffer: its RECEIVE */
-    uint32_t *out[MSI_CHANNELS];    /* of each buffer: its writer, or the SEND of it */
-    uint32_t *keeps;                /* of each place: the forward */
-    bool *read;                     /* of each action: a RECEIVE that has its reader */
+    uint32_t *in[MSI_CHANNELS];     /* by buffer: its RECEIVE */
+    uint32_t *out[MSI_CHANNELS];    /* by buffer: its writer, or its SEND */
+    uint32_t *keeps;                /* by keep index: the forward */
+    bool *read;                     /* by action: a RECEIVE that was read */
     size_t done[MSI_ACT_KINDS];
     int alive;
 };
@@ -45,39 +46,40 @@ static size_t index_of(const struct msi_schedule_spec *s, const struct msi_actio
     return (size_t)a->chunk * msi_schedule_units(s) + unit;
 }
 
-/* Is it about the same, as far as a message of that channel can tell? */
-static bool same_unit(const struct msi_action *message, const struct msi_action *turn) {
-    int token = turn->token;
-    if (message->channel == MSI_TOKENS && message->kind == MSI_ACT_RECEIVE && turn->kind == MSI_ACT_FORWARD)
+/* Are message and step about the same unit? */
+static bool same_unit(const struct msi_action *message, const struct msi_action *step) {
+    int token = step->token;
+    if (message->channel == MSI_TOKENS && message->kind == MSI_ACT_RECEIVE && step->kind == MSI_ACT_FORWARD)
         token--;
-    return message->batch == turn->batch && message->token == token && message->micro == turn->micro &&
-           message->chunk == turn->chunk;
+    return message->batch == step->batch && message->token == token && message->micro == step->micro &&
+           message->chunk == step->chunk;
 }
 
 static mst_status check_receive(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
-    if (a->channel >= MSI_CHANNELS) return fault(c, i, "there is no such channel");
+    if (a->channel >= MSI_CHANNELS) return fault(c, i, "the channel does not exist");
     if (a->slot < 0 || a->slot >= c->list->slots[a->channel][MSI_IN_SLOT])
-        return fault(c, i, "there is no such buffer");
+        return fault(c, i, "the buffer does not exist");
     uint32_t *holds = &c->in[a->channel][a->slot];
-    if (*holds != MSI_NO_ACTION) return fault(c, i, "the buffer still has what action %u receives", *holds);
+    if (*holds != MSI_NO_ACTION)
+        return fault(c, i, "the buffer still holds the message of action %u", *holds);
     *holds = i;
     return MST_OK;
 }
 
 static mst_status check_send(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
-    if (a->channel >= MSI_CHANNELS) return fault(c, i, "there is no such channel");
+    if (a->channel >= MSI_CHANNELS) return fault(c, i, "the channel does not exist");
     if (a->slot < 0 || a->slot >= c->list->slots[a->channel][MSI_OUT_SLOT])
-        return fault(c, i, "there is no such buffer");
+        return fault(c, i, "the buffer does not exist");
     uint32_t *writer = &c->out[a->channel][a->slot];
     if (*writer == MSI_NO_ACTION || c->list->actions[*writer].output != i)
-        return fault(c, i, "nothing that is to be sent like this was written");
+        return fault(c, i, "the buffer does not hold data for this send");
     *writer = i;
     return MST_OK;
 }
 
-/* Nobody needs what a RECEIVE brought any more. */
+/* The buffer of a RECEIVE is free again. */
 static void release(struct checker *c, uint32_t receive) {
     const struct msi_action *a = &c->list->actions[receive];
     c->in[a->channel][a->slot] = MSI_NO_ACTION;
@@ -85,13 +87,13 @@ static void release(struct checker *c, uint32_t receive) {
 
 static mst_status check_input(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
-    int channel = msi_turn_reads(spec_of(c), c->stage, a);
+    int channel = msi_step_reads(spec_of(c), c->stage, a);
     if (channel == MSI_NO_CHANNEL)
-        return a->input == MSI_NO_ACTION ? MST_OK : fault(c, i, "it has nothing to read from elsewhere");
-    if (a->input >= i) return fault(c, i, "what it reads was not asked for before");
+        return a->input == MSI_NO_ACTION ? MST_OK : fault(c, i, "it must not have an input");
+    if (a->input >= i) return fault(c, i, "its input is not received before it");
     const struct msi_action *r = &c->list->actions[a->input];
     if (r->kind != MSI_ACT_RECEIVE || r->channel != channel || !same_unit(r, a) || c->read[a->input])
-        return fault(c, i, "action %u does not receive what it reads", a->input);
+        return fault(c, i, "action %u does not receive its input", a->input);
     c->read[a->input] = true;
     bool kept = channel == MSI_ACTIVATIONS && msi_schedule_trains(spec_of(c)->kind);
     if (!kept) release(c, a->input);
@@ -100,38 +102,38 @@ static mst_status check_input(struct checker *c, uint32_t i) {
 
 static mst_status check_output(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
-    int channel = msi_turn_writes(spec_of(c), c->stage, a);
+    int channel = msi_step_writes(spec_of(c), c->stage, a);
     if (channel == MSI_NO_CHANNEL)
         return a->output == MSI_NO_ACTION && a->reuses == MSI_NO_ACTION
                    ? MST_OK
-                   : fault(c, i, "it has nothing to send");
-    if (a->output <= i || a->output >= c->list->n) return fault(c, i, "what it writes is not sent after it");
+                   : fault(c, i, "it must not have an output");
+    if (a->output <= i || a->output >= c->list->n) return fault(c, i, "its output is not sent after it");
     const struct msi_action *s = &c->list->actions[a->output];
     if (s->kind != MSI_ACT_SEND || s->channel != channel || !same_unit(s, a))
-        return fault(c, i, "action %u does not send what it writes", a->output);
+        return fault(c, i, "action %u does not send its output", a->output);
     if (s->slot < 0 || s->slot >= c->list->slots[channel][MSI_OUT_SLOT])
-        return fault(c, i, "there is no such buffer as it writes");
+        return fault(c, i, "its output buffer does not exist");
     uint32_t *before = &c->out[channel][s->slot];
     if (*before != a->reuses)
-        return fault(c, i, "it writes a buffer that action %u has used, and waits for %u", *before,
+        return fault(c, i, "its output buffer was last used by action %u, but it waits for %u", *before,
                      a->reuses);
     if (*before != MSI_NO_ACTION && c->list->actions[*before].kind != MSI_ACT_SEND)
-        return fault(c, i, "it writes a buffer that was not sent yet");
+        return fault(c, i, "its output buffer was not sent yet");
     *before = i;
     return MST_OK;
 }
 
-/* Each once, after that of the micro-batch before it, or, in streaming, of the token before it. */
+/* Each unit occurs once, after the micro-batch before it or, in streaming, the token before it. */
 static mst_status check_once(struct checker *c, uint32_t i, uint32_t *all) {
     const struct msi_schedule_spec *s = spec_of(c);
     const struct msi_action *a = &c->list->actions[i];
     uint32_t *seen = &all[index_of(s, a)];
     bool stream = s->kind == MSI_STREAM;
-    if (*seen != MSI_NO_ACTION) return fault(c, i, "action %u has done it before", *seen);
+    if (*seen != MSI_NO_ACTION) return fault(c, i, "action %u has already done it", *seen);
     if (!stream && a->micro > 0 && seen[-1] == MSI_NO_ACTION)
-        return fault(c, i, "that of micro-batch %d must come first", a->micro - 1);
+        return fault(c, i, "micro-batch %d must come first", a->micro - 1);
     if (stream && a->kind == MSI_ACT_FORWARD && a->token > 0 && seen[-s->micros] == MSI_NO_ACTION)
-        return fault(c, i, "that of token %d must come first", a->token - 1);
+        return fault(c, i, "token %d must come first", a->token - 1);
     *seen = i;
     return MST_OK;
 }
@@ -141,13 +143,12 @@ static mst_status check_forward(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
     mst_status st = check_once(c, i, c->forwards);
     if (st != MST_OK) return st;
-    if (a->keep < 0 || a->keep >= c->list->keeps)
-        return fault(c, i, "there is no place %d to keep it", a->keep);
+    if (a->keep < 0 || a->keep >= c->list->keeps) return fault(c, i, "keep index %d does not exist", a->keep);
     if (s->kind == MSI_STREAM && a->keep != a->batch % s->inner * s->micros + a->micro)
-        return fault(c, i, "place %d is the cache of others", a->keep);
+        return fault(c, i, "keep index %d belongs to another sequence", a->keep);
     if (!msi_schedule_trains(s->kind)) return MST_OK;
     if (c->keeps[a->keep] != MSI_NO_ACTION)
-        return fault(c, i, "what action %u keeps there is still needed", c->keeps[a->keep]);
+        return fault(c, i, "action %u still uses its keep index", c->keeps[a->keep]);
     c->keeps[a->keep] = i;
     if (++c->alive > msi_schedule_keeps_bound(s, c->stage))
         return fault(c, i, "more than %d are kept", msi_schedule_keeps_bound(s, c->stage));
@@ -161,10 +162,10 @@ static mst_status check_backward(struct checker *c, uint32_t i) {
     uint32_t forward = c->forwards[index_of(s, a)];
     mst_status st = check_once(c, i, c->backwards);
     if (st != MST_OK) return st;
-    if (forward == MSI_NO_ACTION) return fault(c, i, "its forward was not done before");
+    if (forward == MSI_NO_ACTION) return fault(c, i, "its forward does not come before it");
     if (a->forward != forward) return fault(c, i, "its forward is action %u, not %u", forward, a->forward);
     const struct msi_action *f = &c->list->actions[forward];
-    if (a->keep != f->keep) return fault(c, i, "its forward was kept at %d, not at %d", f->keep, a->keep);
+    if (a->keep != f->keep) return fault(c, i, "its forward has keep index %d, not %d", f->keep, a->keep);
     c->keeps[a->keep] = MSI_NO_ACTION;
     c->alive--;
     if (f->input != MSI_NO_ACTION) release(c, f->input);
@@ -175,11 +176,11 @@ static mst_status check_take(struct checker *c, uint32_t i) {
     const struct msi_schedule_spec *s = spec_of(c);
     const struct msi_action *a = &c->list->actions[i];
     if (s->kind != MSI_STREAM || c->stage != 0 || a->token != s->tokens - 1)
-        return fault(c, i, "only stage 0 takes token ids, and only the last");
+        return fault(c, i, "only stage 0 takes token ids, and only those of the last token");
     return check_once(c, i, c->backwards);
 }
 
-static mst_status check_turn(struct checker *c, uint32_t i) {
+static mst_status check_step(struct checker *c, uint32_t i) {
     mst_status st = check_input(c, i);
     if (st == MST_OK) st = check_output(c, i);
     if (st != MST_OK) return st;
@@ -195,26 +196,26 @@ static mst_status check_turn(struct checker *c, uint32_t i) {
 
 static mst_status check_action(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
-    if (!in_range(spec_of(c), a)) return fault(c, i, "there is no such thing");
+    if (!in_range(spec_of(c), a)) return fault(c, i, "its unit does not exist");
     c->done[a->kind]++;
     if (a->kind == MSI_ACT_RECEIVE) return check_receive(c, i);
     if (a->kind == MSI_ACT_SEND) return check_send(c, i);
-    return check_turn(c, i);
+    return check_step(c, i);
 }
 
-/* Each was seen at most once; so all were seen if there are so many. */
+/* Each unit was seen at most once, so the counts decide. */
 static mst_status check_end(const struct checker *c) {
     const struct msi_schedule_spec *s = spec_of(c);
     bool trains = msi_schedule_trains(s->kind), takes = s->kind == MSI_STREAM && c->stage == 0;
     size_t n_takes = takes ? (size_t)s->batches * (size_t)s->micros : 0;
     if (c->done[MSI_ACT_FORWARD] != c->n_computes || c->done[MSI_ACT_TAKE] != n_takes ||
         c->done[MSI_ACT_BACKWARD] != (trains ? c->n_computes : 0))
-        return fault(c, c->list->n,
-                     "%zu forwards, %zu backwards and %zu taken; there must be %zu, %zu and %zu",
+        return fault(c, c->list->n, "%zu forwards, %zu backwards and %zu takes; expected %zu, %zu and %zu",
                      c->done[MSI_ACT_FORWARD], c->done[MSI_ACT_BACKWARD], c->done[MSI_ACT_TAKE],
                      c->n_computes, trains ? c->n_computes : 0, n_takes);
     for (uint32_t i = 0; i < c->list->n; i++)
-        if (c->list->actions[i].kind == MSI_ACT_RECEIVE && !c->read[i]) return fault(c, i, "nobody reads it");
+        if (c->list->actions[i].kind == MSI_ACT_RECEIVE && !c->read[i])
+            return fault(c, i, "no step reads it");
     return MST_OK;
 }
 
@@ -249,7 +250,7 @@ static bool get_checker(struct checker *c) {
     return ok;
 }
 
-/* Numbers that no list of this length can need are not worth memory. */
+/* Rejects counts that are too large for the list, before memory is allocated. */
 static bool sane(const struct msi_schedule *schedule, int stage) {
     const struct msi_stage_list *list = &schedule->stages[stage];
     if (list->n == MSI_NO_ACTION || list->keeps < 0) return false;
@@ -262,7 +263,8 @@ static bool sane(const struct msi_schedule *schedule, int stage) {
 static mst_status check_stage(const struct msi_schedule *schedule, int stage) {
     struct checker c = {.schedule = schedule, .stage = stage, .list = &schedule->stages[stage]};
     c.n_computes = msi_schedule_units(&schedule->spec) * (size_t)schedule->spec.chunks;
-    if (!sane(schedule, stage)) return fault(&c, c.list->n, "more buffers or places than it can need");
+    if (!sane(schedule, stage))
+        return fault(&c, c.list->n, "it has more buffers or keep indices than it can use");
     mst_status st = get_checker(&c) ? MST_OK : msi_fail_memory();
     for (uint32_t i = 0; i < c.list->n && st == MST_OK; i++) st = check_action(&c, i);
     if (st == MST_OK) st = check_end(&c);
@@ -270,15 +272,15 @@ static mst_status check_stage(const struct msi_schedule *schedule, int stage) {
     return st;
 }
 
-/* Does all come to an end, whatever sends do? */
-static mst_status check_end_of_all(const struct msi_schedule *schedule) {
+/* Does the schedule complete in every send mode? */
+static mst_status check_deadlock(const struct msi_schedule *schedule) {
     struct msi_timing timing = {0};
-    struct msi_message_matches book;
-    mst_status st = msi_match_messages(schedule, &book);
+    struct msi_message_matches matches;
+    mst_status st = msi_match_messages(schedule, &matches);
     if (st != MST_OK) return st;
-    for (int i = 0; i < MSI_SENDINGS && st == MST_OK; i++)
-        st = msi_schedule_play(schedule, &book, (enum msi_sending)i, NULL, &timing);
-    msi_message_matches_free(&book);
+    for (int i = 0; i < MSI_SEND_MODES && st == MST_OK; i++)
+        st = msi_schedule_simulate(schedule, &matches, (enum msi_send_mode)i, NULL, &timing);
+    msi_message_matches_free(&matches);
     msi_timing_free(&timing);
     return st;
 }
@@ -288,5 +290,5 @@ mst_status msi_schedule_check(const struct msi_schedule *schedule) {
         mst_status st = check_stage(schedule, s);
         if (st != MST_OK) return st;
     }
-    return check_end_of_all(schedule);
+    return check_deadlock(schedule);
 }

@@ -1,4 +1,4 @@
-/* insert_messages.h - puts the messages between what a stage computes, and finds buffers for them. Pure but for memory. */
+/* insert_messages.h - inserts messages between the steps of a stage and assigns buffers. */
 #ifndef MSI_PIPELINE_SCHEDULE_INSERT_MESSAGES_H
 #define MSI_PIPELINE_SCHEDULE_INSERT_MESSAGES_H
 
@@ -6,16 +6,16 @@
 
 enum { MSI_NO_CHANNEL = -1 };
 
-/* What a turn of a stage (FORWARD, BACKWARD, TAKE) reads, and what it writes; NO_CHANNEL: nothing from or to elsewhere. */
-int msi_turn_reads(const struct msi_schedule_spec *spec, int stage, const struct msi_action *turn);
-int msi_turn_writes(const struct msi_schedule_spec *spec, int stage, const struct msi_action *turn);
+/* The channel that a step (FORWARD, BACKWARD, TAKE) reads and the one it writes; MSI_NO_CHANNEL: none. */
+int msi_step_reads(const struct msi_schedule_spec *spec, int stage, const struct msi_action *step);
+int msi_step_writes(const struct msi_schedule_spec *spec, int stage, const struct msi_action *step);
 
-/* Who receives what a stage sends on a channel, and who sends what it receives; -1: nobody. */
-int msi_channel_to(const struct msi_schedule_spec *spec, int channel, int stage);
-int msi_channel_from(const struct msi_schedule_spec *spec, int channel, int stage);
+/* The stage that receives a stage's messages of a channel, and the one that sends them; -1: none. */
+int msi_stage_channel_to(const struct msi_schedule_spec *spec, int channel, int stage);
+int msi_stage_channel_from(const struct msi_schedule_spec *spec, int channel, int stage);
 
-/* The whole list of n turns that msi_order made; frees what list had. MST_ERR_MEMORY leaves it alone. */
+/* Makes the list from the n steps of msi_order and frees the old list. MST_ERR_MEMORY: list is unchanged. */
 mst_status msi_insert_messages(const struct msi_schedule_spec *spec, int stage,
-                               const struct msi_action *turns, size_t n, struct msi_stage_list *list);
+                               const struct msi_action *steps, size_t n, struct msi_stage_list *list);
 
 #endif

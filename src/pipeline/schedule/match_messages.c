@@ -1,4 +1,4 @@
-/* match_messages.c - who sends what to whom, in order, and that it fits what is received there. See match_messages.h. */
+/* match_messages.c - matches the sends and receives of all stages. See match_messages.h. */
 #include "pipeline/schedule/match_messages.h"
 
 #include "base/error.h"
@@ -11,25 +11,26 @@ static bool is_message(const struct msi_action *a) {
     return a->kind == MSI_ACT_SEND || a->kind == MSI_ACT_RECEIVE;
 }
 
-static struct msi_messages *messages_of(const struct msi_message_matches *book,
+static struct msi_messages *messages_of(const struct msi_message_matches *matches,
                                         const struct msi_schedule *schedule, int stage,
                                         const struct msi_action *a) {
     size_t i = (size_t)a->channel * (size_t)schedule->spec.stages + (size_t)stage;
-    return a->kind == MSI_ACT_SEND ? &book->sends[i] : &book->receives[i];
+    return a->kind == MSI_ACT_SEND ? &matches->sends[i] : &matches->receives[i];
 }
 
 static mst_status check_message(const struct msi_schedule *schedule, int stage, uint32_t i) {
     const struct msi_action *a = &schedule->stages[stage].actions[i];
-    if (a->channel >= MSI_CHANNELS) return msi_schedule_fault(schedule, stage, i, "there is no such channel");
-    int peer = a->kind == MSI_ACT_SEND ? msi_channel_to(&schedule->spec, a->channel, stage)
-                                       : msi_channel_from(&schedule->spec, a->channel, stage);
+    if (a->channel >= MSI_CHANNELS)
+        return msi_schedule_fault(schedule, stage, i, "the channel does not exist");
+    int peer = a->kind == MSI_ACT_SEND ? msi_stage_channel_to(&schedule->spec, a->channel, stage)
+                                       : msi_stage_channel_from(&schedule->spec, a->channel, stage);
     if (a->peer != peer || peer < 0)
-        return msi_schedule_fault(schedule, stage, i, "the channel does not lead there");
+        return msi_schedule_fault(schedule, stage, i, "the channel does not connect these stages");
     return MST_OK;
 }
 
-/* Counts first, so that each stage's and channel's messages lie together. */
-static mst_status count(const struct msi_schedule *schedule, struct msi_message_matches *book,
+/* Counts the messages of each stage and channel. */
+static mst_status count(const struct msi_schedule *schedule, struct msi_message_matches *matches,
                         size_t *total) {
     for (int s = 0; s < schedule->spec.stages; s++)
         for (uint32_t i = 0; i < schedule->stages[s].n; i++) {
@@ -37,19 +38,20 @@ static mst_status count(const struct msi_schedule *schedule, struct msi_message_
             if (!is_message(a)) continue;
             mst_status st = check_message(schedule, s, i);
             if (st != MST_OK) return st;
-            messages_of(book, schedule, s, a)->n++;
+            messages_of(matches, schedule, s, a)->n++;
             ++*total;
         }
     return MST_OK;
 }
 
-static mst_status enter(const struct msi_schedule *schedule, struct msi_message_matches *book) {
+static mst_status fill(const struct msi_schedule *schedule, struct msi_message_matches *matches) {
     for (int s = 0; s < schedule->spec.stages; s++)
         for (uint32_t i = 0; i < schedule->stages[s].n; i++) {
             const struct msi_action *a = &schedule->stages[s].actions[i];
             if (!is_message(a)) continue;
-            struct msi_messages *m = messages_of(book, schedule, s, a);
-            if (a->number != m->n) return msi_schedule_fault(schedule, s, i, "message %u comes next", m->n);
+            struct msi_messages *m = messages_of(matches, schedule, s, a);
+            if (a->number != m->n)
+                return msi_schedule_fault(schedule, s, i, "message %u must come next", m->n);
             m->at[m->n++] = i;
         }
     return MST_OK;
@@ -63,7 +65,7 @@ static void lay_out(struct msi_messages *messages, size_t n, uint32_t **memory) 
     }
 }
 
-/* Do a send and the receive of the same number speak of the same? */
+/* Are a send and the receive of the same number about the same message? */
 static mst_status compare(const struct msi_schedule *schedule, int from, uint32_t i, int to, uint32_t k) {
     const struct msi_action *s = &schedule->stages[from].actions[i], *r = &schedule->stages[to].actions[k];
     int stages = schedule->spec.stages;
@@ -72,55 +74,56 @@ static mst_status compare(const struct msi_schedule *schedule, int from, uint32_
                                                : ahead == (s->channel == MSI_ACTIVATIONS ? 1 : -1);
     if (s->batch == r->batch && s->token == r->token && s->micro == r->micro && neighbours) return MST_OK;
     char text[200];
-    return msi_schedule_fault(schedule, from, i, "stage %d has for it: %s", to,
-                              msi_action_words(&schedule->spec, r, text, sizeof text));
+    return msi_schedule_fault(schedule, from, i, "stage %d matches it with: %s", to,
+                              msi_action_text(&schedule->spec, r, text, sizeof text));
 }
 
-static mst_status match(const struct msi_schedule *schedule, const struct msi_message_matches *book) {
+static mst_status match(const struct msi_schedule *schedule, const struct msi_message_matches *matches) {
     int stages = schedule->spec.stages;
     for (int c = 0; c < MSI_CHANNELS; c++)
         for (int from = 0; from < stages; from++) {
-            int to = msi_channel_to(&schedule->spec, c, from);
+            int to = msi_stage_channel_to(&schedule->spec, c, from);
             if (to < 0) continue;
-            const struct msi_messages *s = &book->sends[c * stages + from],
-                                      *r = &book->receives[c * stages + to];
+            const struct msi_messages *s = &matches->sends[c * stages + from],
+                                      *r = &matches->receives[c * stages + to];
             for (uint32_t i = 0; i < s->n && i < r->n; i++) {
                 mst_status st = compare(schedule, from, s->at[i], to, r->at[i]);
                 if (st != MST_OK) return st;
             }
-            if (s->n > r->n) return msi_schedule_fault(schedule, from, s->at[r->n], "nobody receives it");
-            if (r->n > s->n) return msi_schedule_fault(schedule, to, r->at[s->n], "nobody sends it");
+            if (s->n > r->n) return msi_schedule_fault(schedule, from, s->at[r->n], "no stage receives it");
+            if (r->n > s->n) return msi_schedule_fault(schedule, to, r->at[s->n], "no stage sends it");
         }
     return MST_OK;
 }
 
-mst_status msi_match_messages(const struct msi_schedule *schedule, struct msi_message_matches *book) {
+mst_status msi_match_messages(const struct msi_schedule *schedule, struct msi_message_matches *matches) {
     size_t n = (size_t)schedule->spec.stages * MSI_CHANNELS, total = 0;
-    *book =
-        (struct msi_message_matches){calloc(n, sizeof *book->sends), calloc(n, sizeof *book->receives), NULL};
-    mst_status st = book->sends && book->receives ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) st = count(schedule, book, &total);
-    if (st == MST_OK && !(book->memory = malloc((total + 1) * sizeof *book->memory))) st = msi_fail_memory();
+    *matches = (struct msi_message_matches){calloc(n, sizeof *matches->sends),
+                                            calloc(n, sizeof *matches->receives), NULL};
+    mst_status st = matches->sends && matches->receives ? MST_OK : msi_fail_memory();
+    if (st == MST_OK) st = count(schedule, matches, &total);
+    if (st == MST_OK && !(matches->memory = malloc((total + 1) * sizeof *matches->memory)))
+        st = msi_fail_memory();
     if (st == MST_OK) {
-        uint32_t *memory = book->memory;
-        lay_out(book->sends, n, &memory);
-        lay_out(book->receives, n, &memory);
-        st = enter(schedule, book);
+        uint32_t *memory = matches->memory;
+        lay_out(matches->sends, n, &memory);
+        lay_out(matches->receives, n, &memory);
+        st = fill(schedule, matches);
     }
-    if (st == MST_OK) st = match(schedule, book);
-    if (st != MST_OK) msi_message_matches_free(book);
+    if (st == MST_OK) st = match(schedule, matches);
+    if (st != MST_OK) msi_message_matches_free(matches);
     return st;
 }
 
-void msi_message_matches_free(struct msi_message_matches *book) {
-    free(book->sends);
-    free(book->receives);
-    free(book->memory);
-    *book = (struct msi_message_matches){0};
+void msi_message_matches_free(struct msi_message_matches *matches) {
+    free(matches->sends);
+    free(matches->receives);
+    free(matches->memory);
+    *matches = (struct msi_message_matches){0};
 }
 
-uint32_t msi_message_partner(const struct msi_message_matches *book, const struct msi_schedule *schedule,
+uint32_t msi_message_partner(const struct msi_message_matches *matches, const struct msi_schedule *schedule,
                              const struct msi_action *message) {
     size_t i = (size_t)message->channel * (size_t)schedule->spec.stages + (size_t)message->peer;
-    return (message->kind == MSI_ACT_SEND ? book->receives : book->sends)[i].at[message->number];
+    return (message->kind == MSI_ACT_SEND ? matches->receives : matches->sends)[i].at[message->number];
 }

@@ -8,7 +8,7 @@
 
 struct cursor {
     const struct msi_schedule_spec *spec;
-    struct msi_action *turns;
+    struct msi_action *steps;
     size_t n;
 };
 
@@ -17,7 +17,7 @@ static int least(int a, int b) {
 }
 
 static void put(struct cursor *at, int kind, int micro, int chunk) {
-    at->turns[at->n++] = (struct msi_action){.kind = (uint8_t)kind, .micro = micro, .chunk = (int16_t)chunk};
+    at->steps[at->n++] = (struct msi_action){.kind = (uint8_t)kind, .micro = micro, .chunk = (int16_t)chunk};
 }
 
 static void order_forward(struct cursor *at) {
@@ -29,48 +29,48 @@ static void order_gpipe(struct cursor *at) {
     for (int i = 0; i < at->spec->micros; i++) put(at, MSI_ACT_BACKWARD, i, 0);
 }
 
-/* Which forward or backward comes next: the k-th of its group, whose first micro-batch is first. */
+/* The next forward or backward: the k-th of its group, which begins with micro-batch first. */
 struct walk {
     int group, first, k;
 };
 
-static void step(struct cursor *at, struct walk *w, int kind) {
+static void put_next(struct cursor *at, struct walk *w, int kind) {
     int size = msi_interleaved_group_size(at->spec, w->group), chunk = w->k / size;
     put(at, kind, w->first + w->k % size, kind == MSI_ACT_BACKWARD ? at->spec->chunks - 1 - chunk : chunk);
     if (++w->k == size * at->spec->chunks) *w = (struct walk){w->group + 1, w->first + size, 0};
 }
 
-/* Forwards ahead of the first backward, then one of each, then the backwards that are left. 1F1B is the case of one chunk. */
+/* Warm-up forwards, then one forward and one backward in turn, then backwards. 1F1B: one chunk. */
 static void order_interleaved(struct cursor *at, int stage) {
     int total = at->spec->micros * at->spec->chunks;
     int ahead = msi_schedule_keeps_bound(at->spec, stage) - 1;
     struct walk forward = {0}, backward = {0};
-    for (int i = 0; i < ahead; i++) step(at, &forward, MSI_ACT_FORWARD);
+    for (int i = 0; i < ahead; i++) put_next(at, &forward, MSI_ACT_FORWARD);
     for (int i = ahead; i < total; i++) {
-        step(at, &forward, MSI_ACT_FORWARD);
-        step(at, &backward, MSI_ACT_BACKWARD);
+        put_next(at, &forward, MSI_ACT_FORWARD);
+        put_next(at, &backward, MSI_ACT_BACKWARD);
     }
-    for (int i = 0; i < ahead; i++) step(at, &backward, MSI_ACT_BACKWARD);
+    for (int i = 0; i < ahead; i++) put_next(at, &backward, MSI_ACT_BACKWARD);
 }
 
 static void put_token(struct cursor *at, int kind, int batch, int token, int micro) {
     put(at, kind, micro, 0);
-    at->turns[at->n - 1].batch = batch;
-    at->turns[at->n - 1].token = token;
+    at->steps[at->n - 1].batch = batch;
+    at->steps[at->n - 1].token = token;
 }
 
 /*
- * Stage 0 also takes the ids of each batch's last tokens, in the order in which they come: as many forwards later as makes
- * sure that they are there, or before a forward that waits for ids that come later anyway.
+ * Stage 0 also takes the ids of each batch's last token, in order of arrival: after so many forwards that
+ * they have arrived, or before a forward that waits for later ids.
  */
 struct takes {
     struct cursor *at;
     size_t forwards;  /* so far */
-    int batch, micro; /* the next to be taken */
-    size_t source;    /* the number of the forward that it results from */
+    int batch, micro; /* the next to take */
+    size_t source;    /* the number of the forward that computes it */
 };
 
-/* Forwards of the first so many tokens of the group that begins with a batch. */
+/* The number of forwards for some tokens of the group that begins with a batch. */
 static size_t group_forwards(const struct msi_schedule_spec *s, int first, int tokens) {
     return (size_t)least(s->inner, s->batches - first) * (size_t)s->micros * (size_t)tokens;
 }
@@ -85,7 +85,7 @@ static void take_one(struct takes *t) {
         t->source += group_forwards(s, t->batch, s->tokens - 1);
 }
 
-/* Those of earlier groups before a forward that reads a token, and any that a round of the ring has brought by now. */
+/* Takes the ids of earlier groups before a token is read, and ids that have passed around the ring. */
 static void take_ready(struct takes *t, int group_first, bool reads) {
     const struct msi_schedule_spec *s = t->at->spec;
     int round = s->inner * s->micros > s->stages ? s->inner * s->micros : s->stages;
@@ -114,8 +114,8 @@ size_t msi_order_length(const struct msi_schedule_spec *spec, int stage) {
     return computes + (takes ? (size_t)spec->batches * (size_t)spec->micros : 0);
 }
 
-void msi_order(const struct msi_schedule_spec *spec, int stage, struct msi_action *turns) {
-    struct cursor at = {spec, turns, 0};
+void msi_order(const struct msi_schedule_spec *spec, int stage, struct msi_action *steps) {
+    struct cursor at = {spec, steps, 0};
     switch (spec->kind) {
     case MSI_STREAM:
         order_stream(&at, stage);

@@ -1,7 +1,7 @@
 /*
- * partition.c - see partition.h. Dynamic programming over the ends of prefixes, twice: first the least possible cost of the
- * largest part, then, with no part above that, the least sum of squares. From the last part to the first, so that walking
- * along the choices begins with the first part.
+ * partition.c - see partition.h. Two passes of dynamic programming: the first finds the least possible cost
+ * of the largest part, the second the least sum of squares with no part above that. Both go from the last
+ * part to the first, so that the choices are read from the first.
  */
 #include "pipeline/schedule/partition.h"
 
@@ -16,13 +16,13 @@ enum { LAYERS_MOST = 16384 };
 
 static mst_status check_counts(int layers, int parts) {
     if (parts < 1)
-        return msi_fail(MST_ERR_INVALID, NULL, "a model in %d parts; there must be at least one", parts);
+        return msi_fail(MST_ERR_INVALID, NULL, "a model in %d parts; at least one is needed", parts);
     if (layers < parts)
         return msi_fail(MST_ERR_INVALID, "use fewer stages or chunks",
                         "%d layers cannot fill %d parts of a pipeline; each needs at least one", layers,
                         parts);
     if (layers > LAYERS_MOST)
-        return msi_fail(MST_ERR_LIMIT, NULL, "%d layers; there can be at most %d", layers, LAYERS_MOST);
+        return msi_fail(MST_ERR_LIMIT, NULL, "%d layers; the limit is %d", layers, LAYERS_MOST);
     return MST_OK;
 }
 
@@ -39,9 +39,9 @@ mst_status msi_partition_even(int layers, int parts, int *starts) {
 struct table {
     int layers, parts;
     double first, last;
-    double *sums;     /* [i]: of the layers before i */
-    double *best;     /* [i]: of the layers from i on, if the part that is looked at begins there */
-    uint16_t *choice; /* [part][i]: where the part that begins with i ends */
+    double *sums;     /* [i]: cost of the layers before i */
+    double *best;     /* [i]: best result for the layers from i on, if the current part begins there */
+    uint16_t *choice; /* [part][i]: end of the part that begins with i */
 };
 
 static double larger(double a, double b) {
@@ -52,7 +52,7 @@ static double cost_of(const struct table *t, int part, int from, int to) {
     return t->sums[to] - t->sums[from] + (part == 0 ? t->first : 0) + (part == t->parts - 1 ? t->last : 0);
 }
 
-/* A power of two that brings costs below the limit to about 1: squares stay finite, and sums of whole numbers exact. */
+/* A power of two that scales the limit to about 1: squares stay finite and sums of integers exact. */
 static double scale_for(double limit) {
     double scale = 1;
     if (isinf(limit) || limit < 1e-300) return scale;
@@ -62,11 +62,12 @@ static double scale_for(double limit) {
 }
 
 /*
- * best[i] for a part from best[i] for the one after it. limit: what no part may cost; INFINITY: find the least largest
- * instead of the least sum of squares. Upwards in place: only later entries are read, and they are still the old ones.
+ * Computes best[i] for a part from that of the next part. limit: the most that a part may cost; INFINITY:
+ * minimize the largest part instead of the sum of squares. Ascending i, in place: later entries are still
+ * those of the next part.
  */
 static void one_part(struct table *t, int part, double limit) {
-    int after = t->parts - 1 - part; /* parts that need a layer each */
+    int after = t->parts - 1 - part; /* later parts, which need a layer each */
     double scale = scale_for(limit);
     for (int i = part; i <= t->layers - after - 1; i++) {
         double least = INFINITY;
@@ -98,13 +99,15 @@ static mst_status add_up(struct table *t, const struct msi_layer_costs *costs) {
     for (int i = 0; i < t->layers; i++) {
         double cost = costs->layers ? costs->layers[i] : 1;
         if (!(cost >= 0) || isinf(cost))
-            return msi_fail(MST_ERR_INVALID, NULL, "layer %d costs %g, which is no cost", i, cost);
+            return msi_fail(MST_ERR_INVALID, NULL,
+                            "layer %d has cost %g, which is not finite and positive or 0", i, cost);
         t->sums[i] = sum;
         sum += cost;
     }
     t->sums[t->layers] = sum;
     if (!(t->first >= 0) || !(t->last >= 0) || isinf(sum + t->first + t->last))
-        return msi_fail(MST_ERR_INVALID, NULL, "embedding and head cost %g and %g, which is no cost",
+        return msi_fail(MST_ERR_INVALID, NULL,
+                        "embedding and head have cost %g and %g, which is not finite and positive or 0",
                         t->first, t->last);
     return MST_OK;
 }
@@ -119,7 +122,7 @@ static bool get_memory(struct table *t) {
 
 static void partition(struct table *t, int *starts) {
     double largest = all_parts(t, INFINITY);
-    all_parts(t, largest * (1 + 1e-12)); /* so that sums in another order still count as the same */
+    all_parts(t, largest * (1 + 1e-12)); /* tolerates rounding of sums in another order */
     starts[0] = 0;
     for (int part = 0; part < t->parts; part++)
         starts[part + 1] = t->choice[(size_t)part * ((size_t)t->layers + 1) + (size_t)starts[part]];

@@ -1,4 +1,4 @@
-/* schedule.c - a stage's list, and those of all. See schedule.h. */
+/* schedule.c - makes the list of one stage or of all. See schedule.h. */
 #include "pipeline/schedule/schedule.h"
 
 #include "base/error.h"
@@ -14,11 +14,11 @@ void msi_schedule_stage_free(struct msi_stage_list *list) {
 
 mst_status msi_schedule_stage(const struct msi_schedule_spec *spec, int stage, struct msi_stage_list *list) {
     size_t n = msi_order_length(spec, stage);
-    struct msi_action *turns = malloc(n * sizeof *turns);
-    if (!turns) return msi_fail_memory();
-    msi_order(spec, stage, turns);
-    mst_status st = msi_insert_messages(spec, stage, turns, n, list);
-    free(turns);
+    struct msi_action *steps = malloc(n * sizeof *steps);
+    if (!steps) return msi_fail_memory();
+    msi_order(spec, stage, steps);
+    mst_status st = msi_insert_messages(spec, stage, steps, n, list);
+    free(steps);
     return st;
 }
 

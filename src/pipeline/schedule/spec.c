@@ -1,10 +1,10 @@
-/* spec.c - what a spec may be, its bounds and formulas. See schedule.h. */
+/* spec.c - limits, bounds and formulas of a spec. See schedule.h. */
 #include "base/error.h"
 #include "pipeline/schedule/schedule.h"
 
 #include <string.h>
 
-/* Actions of a stage are counted with 32 bits; so many computes are more than any step has. */
+/* 32 bits count the actions of a stage; these limits are above practical use. */
 enum { STAGES_MOST = 4096, COUNT_MOST = 1 << 20, COMPUTES_MOST = 1 << 25, CHUNKS_MOST = 1024 };
 
 static const char *const names[MSI_SCHEDULE_KINDS] = {"stream", "forward", "gpipe", "1f1b", "interleaved"};
@@ -43,11 +43,9 @@ static void fill_in(struct msi_schedule_spec *s) {
 
 static mst_status check_range(const char *what, int value, int limit) {
     if (value < 1)
-        return msi_fail(MST_ERR_INVALID, NULL, "a pipeline with %d %s; there must be at least one", value,
-                        what);
+        return msi_fail(MST_ERR_INVALID, NULL, "a pipeline with %d %s; at least one is needed", value, what);
     if (value > limit)
-        return msi_fail(MST_ERR_LIMIT, NULL, "a pipeline with %d %s; there can be at most %d", value, what,
-                        limit);
+        return msi_fail(MST_ERR_LIMIT, NULL, "a pipeline with %d %s; the limit is %d", value, what, limit);
     return MST_OK;
 }
 
@@ -67,16 +65,15 @@ mst_status msi_schedule_settle(struct msi_schedule_spec *spec) {
     mst_status st = check_counts(&s);
     if (st != MST_OK) return st;
     if (s.chunks > 1 && s.kind != MSI_INTERLEAVED)
-        return msi_fail(MST_ERR_INVALID, "ask for the schedule interleaved",
-                        "%d chunks per stage; %s has one", s.chunks, names[s.kind]);
+        return msi_fail(MST_ERR_INVALID, "use the schedule interleaved", "%d chunks per stage; %s has one",
+                        s.chunks, names[s.kind]);
     if (s.kind != MSI_STREAM && (s.batches > 1 || s.tokens > 1))
-        return msi_fail(MST_ERR_INVALID, "ask for the schedule stream",
+        return msi_fail(MST_ERR_INVALID, "use the schedule stream",
                         "%d batches and %d tokens; %s has one of each", s.batches, s.tokens, names[s.kind]);
     double computes = (double)s.batches * s.tokens * s.micros * s.chunks;
     if (computes > COMPUTES_MOST)
         return msi_fail(MST_ERR_LIMIT, "make a schedule for fewer batches or tokens at a time",
-                        "a schedule of %.0f computes per stage; there can be at most %d", computes,
-                        COMPUTES_MOST);
+                        "a schedule of %.0f computes per stage; the limit is %d", computes, COMPUTES_MOST);
     *spec = s;
     return MST_OK;
 }
@@ -113,12 +110,12 @@ int msi_schedule_keeps_bound(const struct msi_schedule_spec *spec, int stage) {
 }
 
 static double stream_formula(const struct msi_schedule_spec *s) {
-    double turns = s->stages - 1;
+    double steps = s->stages - 1;
     for (int first = 0; first < s->batches; first += s->inner) {
         int q = least(s->inner, s->batches - first) * s->micros;
-        turns += (s->tokens - 1.0) * most(s->stages, q) + q;
+        steps += (s->tokens - 1.0) * most(s->stages, q) + q;
     }
-    return turns;
+    return steps;
 }
 
 double msi_schedule_formula(const struct msi_schedule_spec *spec, double forward, double backward) {

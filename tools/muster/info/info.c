@@ -153,7 +153,7 @@ static void add_variables(struct msi_json_out *out) {
         add_rules(&v, row->size);
         add_rules(&v, row->local_rank);
         add_rules(&v, row->local_size);
-        for (int k = 0; k < MSI_RULES; k++) add_variable(&v, row->where[k].name);
+        for (int k = 0; k < MSI_RULES; k++) add_variable(&v, row->host[k].name);
         for (int k = 0; k < 2; k++) add_variable(&v, row->job[k]);
     }
     static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"};

@@ -110,7 +110,7 @@ static void show_group(const struct mesh *m, const int *dims, int n, int positio
 /* The position at which the next group along dims begins, or -1. */
 static int next_group(const struct mesh *m, const int *dims, int n, int position) {
     while (++position < m->grid.size)
-        if (msi_line_place(&m->grid, dims, n, position) == 0) return position;
+        if (msi_line_index(&m->grid, dims, n, position) == 0) return position;
     return -1;
 }
 

@@ -71,7 +71,7 @@ static int start_ranks(const struct tune_options *wanted, int argc, char **argv)
 
 /* Fills in the ranks and their hosts, and allocates the buffers. */
 static mst_status set_up(struct tune *tune) {
-    tune->world = msi_api_group("muster tune", NULL, NULL);
+    tune->world = msi_call_group("muster tune", NULL, NULL);
     if (!tune->world) return mst_last_error()->status;
     const struct msi_members *members = &tune->world->world->members;
     tune->rank = tune->world->rank;

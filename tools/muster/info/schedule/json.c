@@ -2,7 +2,7 @@
 #include "info/info.h"
 #include "info/schedule/schedule.h"
 
-/* Without spaces, unlike msi_channel_name. */
+/* Without spaces, unlike msi_stage_channel_name. */
 static const char *const channels[MSI_CHANNELS] = {"activations", "gradients", "tokens"};
 
 static void add_index(struct msi_json_out *out, const char *name, uint32_t index) {

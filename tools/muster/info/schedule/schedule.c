@@ -101,7 +101,7 @@ static void print_stages(const struct schedule_view *view) {
                                         : "",
            "buffers");
     for (int c = 0; c < MSI_CHANNELS; c++)
-        if (used_channel(&s->spec, c)) printf("  %15s", msi_channel_name(c));
+        if (used_channel(&s->spec, c)) printf("  %15s", msi_stage_channel_name(c));
     printf("\n");
     for (int k = 0; k < s->spec.stages; k++) {
         const struct msi_stage_list *list = &s->stages[k];
@@ -140,7 +140,7 @@ static void print_list(const struct schedule_view *view, int stage) {
     for (uint32_t i = 0; i < list->n; i++) {
         const struct msi_action *a = &list->actions[i];
         printf("%5u %6.0f  %s", i, view->timing.start[stage][i],
-               msi_action_words(&view->schedule.spec, a, text, sizeof text));
+               msi_action_text(&view->schedule.spec, a, text, sizeof text));
         if (a->input != MSI_NO_ACTION) printf(", reads %u", a->input);
         if (a->reuses != MSI_NO_ACTION) printf(", after %u has ended", a->reuses);
         printf("\n");

@@ -128,11 +128,11 @@ static mst_status take_ticket(struct node_link *link) {
 /* The store appends the line to the notices when this launcher disconnects; NULL: not any more. */
 static mst_status set_on_disconnect(struct node_link *link, const char *line, mst_cancel *cancel) {
     struct msi_wait wait = {msi_deadline(ANSWER_MS), cancel};
-    struct msi_exchange x = {.req = {.op = MSI_OP_WILL}};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_ON_DISCONNECT}};
     if (line) x.req.key = msi_cstr(log_keys[NODE_NOTICES]);
     if (line) x.req.value = msi_cstr(line);
     mst_status st = msi_store_exec(link->store, &wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -218,11 +218,11 @@ static mst_status receive_lines(struct node_link *link, const char *key) {
     mst_status st;
     do {
         struct msi_wait wait = {msi_deadline(ANSWER_MS), NULL};
-        struct msi_exchange x = {.req = msi_read_request(msi_cstr(key))};
+        struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
         st = msi_store_exec(link->store, &wait, &x, 1);
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
         if (st == MST_OK) deliver_lines(link, msi_value_or_none(msi_read_str(&r)));
-        msi_exchange_free(&x, 1);
+        msi_store_rpc_free(&x, 1);
     } while (st == MST_ERR_TIMEOUT && !is_closing(link));
     return st;
 }
@@ -231,12 +231,12 @@ static mst_status receive_lines(struct node_link *link, const char *key) {
 static mst_status wait_for_more(struct node_link *link, const char *key, mst_cancel *token) {
     struct msi_str never = msi_cstr(never_key);
     struct msi_wait wait = {msi_deadline(WAIT_MS), token};
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_GUARD, .key = msi_cstr(key), .number = (int64_t)link->seen}},
         {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
     };
     mst_status st = msi_store_exec(link->store, &wait, x, 2);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     return st == MST_ERR_PEER_LOST || st == MST_ERR_CANCELLED || st == MST_ERR_TIMEOUT ? MST_OK : st;
 }
 

@@ -1,4 +1,4 @@
-/* meet.c - the ranks of a new mesh find each other, and out whether they make the same. See root_mesh.h. */
+/* agree.c - the ranks of a new mesh form its group and compare the mesh. See root_mesh.h. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "mesh/root_mesh.h"
@@ -23,22 +23,23 @@ static void describe(const struct msi_root_mesh *root, const struct msi_axes *ax
                        (unsigned long long)msi_hash(ranks, (size_t)n * sizeof *ranks, seed));
 }
 
-/* The group of all its ranks, by whose id the others are known. */
+/* Makes the group of all ranks; its id identifies the mesh. */
 static mst_status make_whole(struct msi_root_mesh *root, struct msi_world *world, const char *name,
                              mst_group **whole) {
     int n = root->grid.size, *sorted = malloc((size_t)n * sizeof *sorted);
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, root->ranks, (size_t)n * sizeof *sorted);
+    const struct msi_group_label label = {"mesh", false};
     mst_group_options options = root->of;
     options.name = name;
     mst_status st = msi_group_check_ranks(sorted, n, world->size);
     if (st == MST_OK)
-        st = msi_group_make(world, sorted, n, &(struct msi_group_label){"mesh", false}, &options, whole);
+        st = msi_group_make(world, &(struct msi_group_spec){sorted, n, &label, NULL, &options}, whole);
     free(sorted);
     return st;
 }
 
-mst_status msi_mesh_meet(struct msi_root_mesh *root, struct msi_world *world, const struct msi_axes *axes) {
+mst_status msi_mesh_agree(struct msi_root_mesh *root, struct msi_world *world, const struct msi_axes *axes) {
     struct msi_buf name = {0}, what = {0};
     mst_group *whole = NULL;
     msi_axes_join(axes, '_', &name);
@@ -49,7 +50,7 @@ mst_status msi_mesh_meet(struct msi_root_mesh *root, struct msi_world *world, co
     if (st == MST_OK) st = make_whole(root, world, (const char *)name.data, &whole);
     if (st == MST_OK) {
         struct msi_wait wait = {msi_deadline(whole->timeout_ms), NULL};
-        root->whole = whole->handle; /* ended with the root, also if the others do not agree */
+        root->whole = whole->handle; /* the root ends it, also if the ranks do not agree */
         snprintf(root->id, sizeof root->id, "%s", whole->id);
         st = msi_group_declare(whole, (const char *)what.data, &wait);
     }

@@ -1,8 +1,9 @@
 /*
- * meet.c - what the stages tell each other before the first run: which schedule they mean, and what they pass on. It goes through the
- * store, so that it works whatever memory the group's engine wants. All of them come to a barrier, also those that found fault with
- * something, who leave word of it first: so it fails everywhere or nowhere. To another they come when they have memory for messages, and
- * to a third when their pairs have met. Word is for those of the same meeting: some may still be leaving the one before.
+ * agree.c - the stages agree on schedule and shapes before the first run, through the store, so that it works
+ * with any kind of memory. They pass three barriers: after the exchange, after the allocation of buffers, and
+ * after the connection of the pairs. A stage that fails writes its failure first and then passes the barrier,
+ * so an agreement fails on all stages or on none. Failures are numbered by agreement, because some stages may
+ * still be leaving the one before.
  */
 #include "base/error.h"
 #include "base/handles.h"
@@ -23,8 +24,8 @@ static mst_shape read_shape(struct msi_reader *r) {
     return shape;
 }
 
-/* Equal for specs that are equal, and for no others. */
-static void spec_words(const struct msi_schedule_spec *s, char *text, size_t size) {
+/* Equal for equal specs only. */
+static void spec_text(const struct msi_schedule_spec *s, char *text, size_t size) {
     int n = snprintf(text, size, "a pipeline of %s of %d stages, %d micro-batches",
                      msi_schedule_name(s->kind), s->stages, s->micros);
     if (s->chunks > 1) snprintf(text + n, size - (size_t)n, ", %d chunks", s->chunks);
@@ -33,47 +34,48 @@ static void spec_words(const struct msi_schedule_spec *s, char *text, size_t siz
                  s->inner);
 }
 
-/* What a rank passes on lies here until the one behind it has read it. */
-static void name_passes(const mst_group *whole, int rank, char key[96]) {
+/* The shapes of a rank's outputs, until the next rank has read them. */
+static void output_key(const mst_group *whole, int rank, char key[96]) {
     snprintf(key, 96, "%s/passes/%d", whole->id, rank);
 }
 
-static mst_status tell(const mst_pipeline *p, mst_group *whole, const struct msi_wait *wait) {
-    char words[200], key[96];
+static mst_status publish(const mst_pipeline *p, mst_group *whole, const struct msi_wait *wait) {
+    char text[200], key[96];
     struct msi_buf note = {0};
-    spec_words(&p->spec, words, sizeof words);
-    mst_status st = msi_group_declare(whole, words, wait);
+    spec_text(&p->spec, text, sizeof text);
+    mst_status st = msi_group_declare(whole, text, wait);
     if (st != MST_OK) return st;
     add_shape(&note, &p->own.out);
     add_shape(&note, &p->own.prompt);
     add_shape(&note, &p->own.ids);
-    name_passes(whole, p->rank, key);
+    output_key(whole, p->rank, key);
     st = note.failed ? msi_fail_memory() : msi_world_put(whole->world, wait, key, msi_buf_str(&note));
     msi_buf_free(&note);
     return st;
 }
 
-void msi_pipeline_unsay(mst_pipeline *p, const struct msi_wait *wait) {
+void msi_pipeline_withdraw(mst_pipeline *p, const struct msi_wait *wait) {
     const mst_group *whole = msi_handle_memory(p->whole);
     char key[96];
-    name_passes(whole, p->rank, key);
-    msi_world_drop(whole->world, wait, key);
+    output_key(whole, p->rank, key);
+    msi_world_delete(whole->world, wait, key);
 }
 
 static mst_status read_note(mst_pipeline *p, const struct msi_buf *note) {
-    static const char what[] = "the stage before passes on";
+    static const char what[] = "the output of the stage before is";
     struct msi_reader r = msi_reader(note->data, note->len);
     p->previous.out = read_shape(&r);
     p->previous.prompt = read_shape(&r);
     p->previous.ids = read_shape(&r);
     if (r.bad || r.left)
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "what rank %d says of its stage is no such thing", p->before);
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "the shapes that rank %d has published are malformed",
+                        p->before);
     mst_status st = msi_shape_check(&p->previous.out, what);
     if (st == MST_OK) st = msi_shape_check(&p->previous.prompt, what);
     return st == MST_OK ? msi_shape_check(&p->previous.ids, what) : st;
 }
 
-mst_status msi_pipeline_hear(mst_pipeline *p, const struct msi_wait *wait) {
+mst_status msi_pipeline_read_previous(mst_pipeline *p, const struct msi_wait *wait) {
     mst_group *whole = msi_handle_memory(p->whole);
     char key[96];
     struct msi_buf note = {0};
@@ -81,32 +83,32 @@ mst_status msi_pipeline_hear(mst_pipeline *p, const struct msi_wait *wait) {
         p->previous = p->own;
         return MST_OK;
     }
-    name_passes(whole, p->before, key);
-    mst_status st = msi_world_look(whole->world, wait, key, &note);
+    output_key(whole, p->before, key);
+    mst_status st = msi_world_read(whole->world, wait, key, &note);
     if (st == MST_OK) st = read_note(p, &note);
-    msi_world_drop(whole->world, wait, key);
+    msi_world_delete(whole->world, wait, key);
     msi_buf_free(&note);
     return st;
 }
 
 mst_status msi_pipeline_agree(mst_pipeline *p, const struct msi_wait *wait, mst_status own) {
     mst_group *whole = msi_handle_memory(p->whole);
-    struct msi_words words;
+    struct msi_saved_error error;
     if (whole->size == 1) return own;
     if (own != MST_OK) {
-        bool told = msi_blame_settle(p, &own);
-        msi_words_keep(&words, own);
-        if (told) msi_group_barrier(whole, wait); /* else the others would take it that all is well */
-        return msi_words_say(&words);
+        bool reported = msi_blame_settle(p, &own);
+        msi_error_save(&error, own);
+        if (reported) msi_group_barrier(whole, wait); /* otherwise the others would assume success */
+        return msi_error_restore(&error);
     }
     own = msi_group_barrier(whole, wait);
-    msi_blame_settle(p, &own); /* who waited too long may find that all came after all */
-    if (own == MST_OK) p->meetings++;
+    msi_blame_settle(p, &own); /* after a timeout here, the others may still have succeeded */
+    if (own == MST_OK) p->agreements++;
     return own;
 }
 
-mst_status msi_pipeline_meet(mst_pipeline *p, const struct msi_wait *wait, mst_status own) {
+mst_status msi_pipeline_exchange(mst_pipeline *p, const struct msi_wait *wait, mst_status own) {
     mst_group *whole = msi_handle_memory(p->whole);
-    if (own == MST_OK && whole->size > 1) own = tell(p, whole, wait);
+    if (own == MST_OK && whole->size > 1) own = publish(p, whole, wait);
     return msi_pipeline_agree(p, wait, own);
 }

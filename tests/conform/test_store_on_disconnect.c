@@ -1,6 +1,6 @@
 /*
- * test_store_will.c - wills and guards: a client that ends without taking its will back is found dead by
- * those who wait under a guard. Over tcp, and over files whose handles are members.
+ * test_store_on_disconnect.c - on_disconnect values and guards. The store applies the value of a client that
+ * ends without removing it, and ends waits under a guard. Over tcp, and over files with members.
  */
 #include "store_kit.h"
 
@@ -8,7 +8,7 @@ struct members {
     bool file;
     char path[128];
     mst_store *host;  /* keeps the store alive: the master, or one more member */
-    mst_store *a, *b; /* a leaves the will, b waits */
+    mst_store *a, *b; /* a sets the on_disconnect value, b waits */
 };
 
 static mst_store *open_member(const struct members *m) {
@@ -31,7 +31,7 @@ static int open_members(void **state, bool file) {
     struct members *m = calloc(1, sizeof *m);
     assert_non_null(m);
     m->file = file;
-    snprintf(m->path, sizeof m->path, "/tmp/muster-will-%d", (int)getpid());
+    snprintf(m->path, sizeof m->path, "/tmp/muster-disconnect-%d", (int)getpid());
     if (file)
         m->host = open_member(m);
     else
@@ -61,11 +61,12 @@ static int close_members(void **state) {
     return left ? -1 : 0;
 }
 
-static mst_status leave_will(mst_store *store, const char *key, const char *value) {
+static mst_status set_on_disconnect(mst_store *store, const char *key, const char *value) {
     struct msi_wait wait = {msi_deadline(CALL_LIMIT_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_WILL, .key = msi_cstr(key), .value = msi_cstr(value)}};
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_ON_DISCONNECT, .key = msi_cstr(key), .value = msi_cstr(value)}};
     mst_status st = msi_store_exec(store, &wait, &x, 1);
-    msi_exchange_free(&x, 1);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
@@ -82,7 +83,7 @@ static void *wait_guarded(void *context) {
     struct guarded *g = context;
     struct msi_wait wait = {msi_deadline(20000), NULL};
     struct msi_str key = msi_cstr("never");
-    struct msi_exchange x[2] = {
+    struct msi_store_rpc x[2] = {
         {.req = {.op = MSI_OP_GUARD, .key = msi_cstr("dead"), .number = g->length}},
         {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &key}},
     };
@@ -90,15 +91,15 @@ static void *wait_guarded(void *context) {
     int64_t begin = msi_now();
     g->status = msi_store_exec(g->store, &wait, x, 2);
     g->took_ms = ms_since(begin);
-    msi_exchange_free(x, 2);
+    msi_store_rpc_free(x, 2);
     return NULL;
 }
 
-static void closing_without_taking_the_will_back_carries_it_out(void **state) {
+static void closing_without_removing_the_value_applies_it(void **state) {
     struct members *m = *state;
     for (int i = 0; i < 4; i++) {
         struct guarded g = {.store = m->b, .length = 6 * i, .barrier = i % 2};
-        assert_ok(leave_will(m->a, "dead", "rank 1"));
+        assert_ok(set_on_disconnect(m->a, "dead", "rank 1"));
         pthread_t thread = start_thread(wait_guarded, &g);
         if (i >= 2) put(m->b, "k", "v"); /* the wait may have begun, or not */
         mst_store_free(m->a);
@@ -110,11 +111,11 @@ static void closing_without_taking_the_will_back_carries_it_out(void **state) {
     assert_get(m->b, "dead", "rank 1rank 1rank 1rank 1");
 }
 
-static void a_will_that_was_taken_back_is_not_carried_out(void **state) {
+static void a_removed_value_is_not_applied(void **state) {
     struct members *m = *state;
-    assert_ok(leave_will(m->a, "dead", "rank 1"));
+    assert_ok(set_on_disconnect(m->a, "dead", "rank 1"));
     put(m->a, "k", "v");
-    assert_ok(leave_will(m->a, "", ""));
+    assert_ok(set_on_disconnect(m->a, "", ""));
     mst_store_free(m->a);
     m->a = open_member(m);
     for (int i = 0; i < 5; i++) put(m->b, "k", "v");
@@ -123,10 +124,10 @@ static void a_will_that_was_taken_back_is_not_carried_out(void **state) {
     assert_false(has_key(m->b, "dead"));
 }
 
-static void the_last_will_counts(void **state) {
+static void the_last_value_counts(void **state) {
     struct members *m = *state;
-    assert_ok(leave_will(m->a, "dead", "first"));
-    assert_ok(leave_will(m->a, "dead", "second"));
+    assert_ok(set_on_disconnect(m->a, "dead", "first"));
+    assert_ok(set_on_disconnect(m->a, "dead", "second"));
     mst_store_free(m->a);
     m->a = open_member(m);
     assert_get(m->b, "dead", "second");
@@ -165,7 +166,7 @@ static void a_killed_process_is_noticed(void **state) {
     if (pid == 0) {
         alarm(60);
         mst_store *store = open_member(m);
-        if (leave_will(store, "dead", "killed") == MST_OK && write(ready[1], "x", 1) == 1) pause();
+        if (set_on_disconnect(store, "dead", "killed") == MST_OK && write(ready[1], "x", 1) == 1) pause();
         _exit(1);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
@@ -182,11 +183,11 @@ static void a_killed_process_is_noticed(void **state) {
 }
 
 /* A call that is cancelled ends; the client that made it is alive. */
-static void a_cancelled_call_does_not_carry_out_the_will(void **state) {
+static void a_cancelled_call_does_not_apply_the_value(void **state) {
     struct members *m = *state;
     mst_cancel *cancel;
     mst_bytes value;
-    assert_ok(leave_will(m->a, "dead", "rank 1"));
+    assert_ok(set_on_disconnect(m->a, "dead", "rank 1"));
     assert_ok(mst_cancel_new(&cancel));
     mst_cancel_fire(cancel);
     for (int i = 0; i < 10; i++) {
@@ -198,7 +199,7 @@ static void a_cancelled_call_does_not_carry_out_the_will(void **state) {
     assert_status(mst_store_wait(m->b, &never, 1, .timeout_ms = 300), MST_ERR_TIMEOUT);
     assert_false(has_key(m->b, "dead"));
     put(m->a, "k", "v");
-    assert_ok(leave_will(m->a, "", ""));
+    assert_ok(set_on_disconnect(m->a, "", ""));
 }
 
 static void *wait_for_go(void *context) {
@@ -206,14 +207,14 @@ static void *wait_for_go(void *context) {
     return mst_store_wait(context, &go, 1, .timeout_ms = 20000) == MST_OK ? context : NULL;
 }
 
-/* Other threads may be waiting on the handle when its owner takes the will back. */
-static void a_will_is_taken_back_while_other_threads_wait(void **state) {
+/* Other threads may be waiting on the handle when its owner removes the on_disconnect value. */
+static void a_value_is_removed_while_other_threads_wait(void **state) {
     struct members *m = *state;
     pthread_t threads[6];
-    assert_ok(leave_will(m->a, "dead", "rank 1"));
+    assert_ok(set_on_disconnect(m->a, "dead", "rank 1"));
     for (int i = 0; i < 6; i++) threads[i] = start_thread(wait_for_go, m->a);
     for (int i = 0; i < 20; i++) put(m->a, "k", "v");
-    assert_ok(leave_will(m->a, "", ""));
+    assert_ok(set_on_disconnect(m->a, "", ""));
     put(m->b, "go", "!");
     for (int i = 0; i < 6; i++) assert_ptr_equal(join_thread(threads[i]), m->a);
     mst_store_free(m->a);
@@ -223,13 +224,13 @@ static void a_will_is_taken_back_while_other_threads_wait(void **state) {
     assert_false(has_key(m->b, "dead"));
 }
 
-static void wills_and_guards_stay_inside_a_prefix(void **state) {
+static void values_and_guards_stay_inside_a_prefix(void **state) {
     struct members *m = *state;
     mst_store *view_a, *view_b;
     assert_ok(mst_store_open_prefix(m->a, "job", &view_a));
     assert_ok(mst_store_open_prefix(m->b, "job", &view_b));
     struct guarded inside = {.store = view_b};
-    assert_ok(leave_will(view_a, "dead", "rank 1"));
+    assert_ok(set_on_disconnect(view_a, "dead", "rank 1"));
     pthread_t thread = start_thread(wait_guarded, &inside);
     mst_store_free(view_a);
     mst_store_free(m->a);
@@ -241,25 +242,26 @@ static void wills_and_guards_stay_inside_a_prefix(void **state) {
     m->a = open_member(m);
 }
 
-/* On the port of a store that has ended there is another soon: what was meant for the first must not reach it. */
+/* On the port of a store that has ended there is another soon: what was meant for the first must not reach
+ * it. */
 static void a_client_does_not_move_to_the_next_server(void **state) {
     struct members *m = *state;
-    mst_store *with_will = open_member(m);
+    mst_store *member = open_member(m);
     char url[64];
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", mst_store_port(m->host));
-    assert_ok(leave_will(with_will, "dead", "rank 2"));
+    assert_ok(set_on_disconnect(member, "dead", "rank 2"));
     put(m->a, "k", "v");
     mst_store_free(m->b);
     m->b = NULL;
     mst_store_free(m->host);
     assert_ok(mst_store_open(url, &m->host, .is_master = true, .timeout_ms = CALL_LIMIT_MS));
     for (int i = 0; i < 3; i++) {
-        mst_status st = leave_will(m->a, "dead", "rank 1");
+        mst_status st = set_on_disconnect(m->a, "dead", "rank 1");
         assert_true(st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED);
         st = mst_store_set(m->a, "k", "v", 1);
         assert_true(st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED);
     }
-    mst_store_free(with_will);
+    mst_store_free(member);
     mst_store_free(m->a);
     m->a = open_member(m);
     for (int i = 0; i < 5; i++) put(m->a, "other", "v");
@@ -273,15 +275,15 @@ int main(void) {
 #test " (file)", test, open_file, close_members, NULL                                                \
     }
     const struct CMUnitTest tests[] = {
-        over_both(closing_without_taking_the_will_back_carries_it_out),
-        over_both(a_will_that_was_taken_back_is_not_carried_out),
-        over_both(the_last_will_counts),
+        over_both(closing_without_removing_the_value_applies_it),
+        over_both(a_removed_value_is_not_applied),
+        over_both(the_last_value_counts),
         over_both(a_guard_does_not_end_what_need_not_wait),
         over_both(a_guard_holds_for_one_wait_only),
         over_both(a_killed_process_is_noticed),
-        over_both(a_cancelled_call_does_not_carry_out_the_will),
-        over_both(a_will_is_taken_back_while_other_threads_wait),
-        over_both(wills_and_guards_stay_inside_a_prefix),
+        over_both(a_cancelled_call_does_not_apply_the_value),
+        over_both(a_value_is_removed_while_other_threads_wait),
+        over_both(values_and_guards_stay_inside_a_prefix),
         cmocka_unit_test_setup_teardown(a_client_does_not_move_to_the_next_server, open_tcp, close_members),
     };
     setenv("MUSTER_STORE_LINGER_MS", "1000", 1);

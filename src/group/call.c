@@ -1,12 +1,34 @@
-/* call.c - how a public communication call begins and ends. See call.h. */
-#include "api/call.h"
+/* call.c - how a public call on a group begins and ends. See call.h. */
+#include "group/call.h"
 #include "base/error.h"
 #include "base/options.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
+/* Stored with release by msi_set_default_world, loaded with acquire by every call. */
+static _Atomic(mst_group *) default_world;
+
+mst_group *msi_default_world(void) {
+    return atomic_load_explicit(&default_world, memory_order_acquire);
+}
+
+void msi_set_default_world(mst_group *world) {
+    atomic_store_explicit(&default_world, world, memory_order_release);
+}
+
+mst_group *msi_call_group(const char *name, const mst_site *site, const mst_group *handle) {
+    mst_group *group = handle ? msi_group_of(handle) : msi_default_world();
+    msi_call_begin(name, site, group ? group->world->rank : -1);
+    if (!group && !handle) {
+        msi_fail(MST_ERR_STATE, "call mst_init first", "there is no world: none was opened, or it has ended");
+        return NULL;
+    }
+    return msi_group_check_use(group) == MST_OK ? group : NULL;
+}
+
 /* Not inline: calls that succeed do not pay for its stack. */
-__attribute__((noinline, cold)) static mst_status say_not_member(const mst_group *group) {
+__attribute__((noinline, cold)) static mst_status fail_not_member(const mst_group *group) {
     char show[96];
     return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
                     msi_group_show(group, show, sizeof show));
@@ -36,9 +58,10 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->op = NULL;
     call->variable = false;
     call->reducer = NULL;
-    call->group = msi_api_group(name, &call->options.site, call->options.group);
+    call->group = msi_call_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
-    return call->group->rank >= 0 ? msi_check_timeout(call->options.timeout_ms) : say_not_member(call->group);
+    return call->group->rank >= 0 ? msi_check_timeout(call->options.timeout_ms)
+                                  : fail_not_member(call->group);
 }
 
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
@@ -59,7 +82,7 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {
     return buffer || count == 0 ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
 }
 
-__attribute__((noinline, cold)) static mst_status say_no_root(const struct msi_call *call, bool source) {
+__attribute__((noinline, cold)) static mst_status fail_no_root(const struct msi_call *call, bool source) {
     const mst_call *o = &call->options;
     const char *name = source ? "src" : "dst";
     int local = source ? o->group_src : o->group_dst;
@@ -79,7 +102,7 @@ mst_status msi_call_root(struct msi_call *call, bool source) {
         call->root = msi_group_rank_of(call->group, global);
     else if (local > 0 && local < call->group->size)
         call->root = local;
-    return call->root >= 0 ? MST_OK : say_no_root(call, source);
+    return call->root >= 0 ? MST_OK : fail_no_root(call, source);
 }
 
 mst_status msi_call_reducer(struct msi_call *call) {
@@ -145,4 +168,19 @@ mst_status msi_call_submit(struct msi_call *call) {
     if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_sinks_on();
     return watch ? go_watched(call, watch) : go(call);
+}
+
+mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op) {
+    mst_status st = msi_call_alloc(call, op->desc.in ? op->desc.in : op->desc.out);
+    if (st != MST_OK) return st;
+    struct msi_op *own = &call->work->op;
+    mst_memory memory = own->desc.memory;
+    own->desc = op->desc;
+    own->desc.root = own->desc.sender = -1;
+    own->desc.memory = memory;
+    own->desc.stream = call->options.stream;
+    own->bytes = op->bytes;
+    own->sender = op->sender;
+    own->variable = call->variable;
+    return msi_call_submit(call);
 }

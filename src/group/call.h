@@ -1,9 +1,9 @@
-/* call.h - how a public communication call begins and ends. */
-#ifndef MSI_API_CALL_H
-#define MSI_API_CALL_H
+/* call.h - how a public call on a group begins and ends: used by api/ and pipeline/. */
+#ifndef MSI_GROUP_CALL_H
+#define MSI_GROUP_CALL_H
 
-#include "api/api.h"
 #include "base/kind.h"
+#include "group/world.h"
 #include "prof/record/op_trace.h"
 
 /* A public call. */
@@ -32,6 +32,12 @@ static inline bool msi_call_is_message(const struct msi_call *call) {
 static inline uint64_t *msi_call_number(const struct msi_call *call) {
     return msi_call_is_message(call) ? &call->group->messages : &call->group->operations;
 }
+
+/* The default world, which a NULL group stands for; NULL if there is none. */
+mst_group *msi_default_world(void);
+void msi_set_default_world(mst_group *world);
+/* The group of a handle (NULL: the default world), or NULL with the failure recorded. Names the call. */
+mst_group *msi_call_group(const char *name, const mst_site *site, const mst_group *handle);
 
 /* Copies the options and finds the group; fails if this rank is not in it. */
 mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call);
@@ -79,5 +85,7 @@ mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_trace *op_trace);
 /* Runs call->work, whose description is complete; with .work only starts it. */
 mst_status msi_call_submit(struct msi_call *call);
+/* Allocates and submits the work of a message, which op describes. */
+mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * forget.c - leaving. What a group or a world has in the store goes with its last member: each counts itself
- * out, and whoever finds that it was the last deletes the keys. Where a member died before, they stay until the
- * store ends.
+ * leave.c - leaving a group or a world. Each rank counts itself out, and the last one deletes the keys. If a
+ * rank died, the keys stay until the store ends.
  */
 #include "base/log.h"
 #include "bootstrap/report.h"
@@ -12,28 +11,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts this rank out of the group with that id; true if all its ranks are out now. */
+/* Counts this rank out of the group with that id; true if it was the last. */
 static bool count_out(struct msi_world *world, const char *id, int size) {
     char key[MSI_KEY_MAX];
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    struct msi_exchange x = {
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    struct msi_store_rpc x = {
         .req = {.op = MSI_OP_ADD, .key = msi_key(key, "%s%s/out", world->prefix, id), .number = 1}};
-    bool last = false;
-    if (msi_world_exec(world, &wait, &x, 1) == MST_OK) {
-        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        last = (int64_t)msi_read_u64(&r) >= size;
-    }
-    msi_exchange_free(&x, 1);
+    bool last = msi_world_exec(world, &wait, &x, 1) == MST_OK && msi_store_reply_number(&x) >= size;
+    msi_store_rpc_free(&x, 1);
     return last;
 }
 
-/* Deletes the named keys and those with a rank behind them, in one batch. */
+/* Deletes n named keys and a numbered one for each rank, in one batch. */
 static void delete_keys(struct msi_world *world, const char *const *names, size_t n, const char *numbered,
                         int size) {
     size_t total = n + (size_t)size;
     char(*keys)[MSI_KEY_MAX] = malloc(total * sizeof *keys);
-    struct msi_exchange *x = calloc(total, sizeof *x);
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_store_rpc *x = calloc(total, sizeof *x);
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     for (size_t i = 0; keys && x && i < total; i++) {
         struct msi_str key = i < n ? msi_key(keys[i], "%s%s", world->prefix, names[i])
                                    : msi_key(keys[i], "%s%s%d", world->prefix, numbered, (int)(i - n));
@@ -41,13 +36,13 @@ static void delete_keys(struct msi_world *world, const char *const *names, size_
     }
     if (keys && x) {
         msi_world_exec(world, &wait, x, total);
-        msi_exchange_free(x, total);
+        msi_store_rpc_free(x, total);
     }
     free(x);
     free(keys);
 }
 
-void msi_group_forget(mst_group *group) {
+void msi_group_leave(mst_group *group) {
     static const char *const names[] = {"all",       "out",       "backend",   "differ",    "for", "gave_up",
                                         "gave_up.0", "gave_up.1", "gave_up.2", "gave_up.3", /* a pipeline's */
                                         "",          "/came",     "/all",      "/end"};
@@ -68,7 +63,7 @@ void msi_group_forget(mst_group *group) {
     delete_keys(group->world, all, NAMES, at, group->size);
 }
 
-/* Counts the world as ended, once all before it are; true if it was counted now. The prefix is "muster/RUN/K/". */
+/* Counts the world as ended if all worlds before it are; true on success. The prefix is "muster/RUN/K/". */
 static bool count_ended(struct msi_world *world) {
     char key[MSI_KEY_MAX], before[24], after[24];
     size_t run = strlen(world->prefix) - 1;
@@ -76,80 +71,74 @@ static bool count_ended(struct msi_world *world) {
     long long k = atoll(world->prefix + run);
     snprintf(before, sizeof before, "%lld", k - 1);
     snprintf(after, sizeof after, "%lld", k);
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
-    struct msi_exchange x = {.req = {.op = MSI_OP_COMPARE_SET,
-                                     .key = msi_key(key, "%.*sended", (int)run, world->prefix),
-                                     .value = msi_cstr(before),
-                                     .desired = msi_cstr(after)}};
-    bool counted = false;
-    if (msi_world_exec(world, &wait, &x, 1) == MST_OK) {
-        struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        counted = msi_str_equal(msi_read_str(&r), msi_cstr(after));
-    }
-    msi_exchange_free(&x, 1);
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_COMPARE_SET,
+                                      .key = msi_key(key, "%.*sended", (int)run, world->prefix),
+                                      .value = msi_cstr(before),
+                                      .desired = msi_cstr(after)}};
+    bool counted = msi_world_exec(world, &wait, &x, 1) == MST_OK &&
+                   msi_str_equal(msi_store_reply_str(&x), msi_cstr(after));
+    msi_store_rpc_free(&x, 1);
     return counted;
 }
 
-/* Says goodbye; true if everybody has now. */
-static bool say_goodbye(struct msi_world *world) {
+/* Reports that this rank leaves; true if it is the last. */
+static bool report_leaving(struct msi_world *world) {
     char keys[2][MSI_KEY_MAX], line[32];
-    struct msi_wait wait = {msi_deadline(MSI_LAST_WORDS_MS), NULL};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(line, sizeof line, "L %d\n", world->rank);
-    struct msi_exchange x[] = {
+    struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_APPEND,
                  .key = msi_key(keys[0], "%sevents", world->prefix),
                  .value = msi_cstr(line)}},
         {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[1], "%sout", world->prefix), .number = 1}},
-        {.req = {.op = MSI_OP_WILL}},
+        {.req = {.op = MSI_OP_ON_DISCONNECT}},
     };
-    bool last = false;
-    if (msi_world_exec(world, &wait, x, 3) == MST_OK) {
-        struct msi_reader r = msi_reader(x[1].reply.data, x[1].reply.len);
-        last = (int64_t)msi_read_u64(&r) >= world->size;
-    }
-    msi_exchange_free(x, 3);
+    bool last = msi_world_exec(world, &wait, x, 3) == MST_OK && msi_store_reply_number(&x[1]) >= world->size;
+    msi_store_rpc_free(x, 3);
     return last;
 }
 
-static int count_gone(struct msi_world *world) {
-    int gone = 0;
+static int count_left(struct msi_world *world) {
+    int left = 0;
     pthread_mutex_lock(&world->lock);
-    for (int r = 0; r < world->size; r++) gone += r == world->rank || world->gone[r].order;
+    for (int r = 0; r < world->size; r++) left += r == world->rank || world->lost_ranks[r].order;
     pthread_mutex_unlock(&world->lock);
-    return gone;
+    return left;
 }
 
-/* The rank that hosts the store stays until the others have left or died: it waits for a key that never comes. */
+/* The host of the store waits until all others have left or died, for a key that is never set. */
 static void wait_for_others(struct msi_world *world) {
     char keys[2][MSI_KEY_MAX];
     struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
     mst_status st = msi_world_read_events(world, &wait);
-    while (st == MST_OK && count_gone(world) < world->size) {
+    while (st == MST_OK && count_left(world) < world->size) {
         struct msi_str never = msi_key(keys[0], "%snever", world->prefix);
-        struct msi_exchange x[] = {
+        struct msi_store_rpc x[] = {
             {.req = {.op = MSI_OP_GUARD,
                      .key = msi_key(keys[1], "%sevents", world->prefix),
                      .number = world->events_seen}},
             {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
         };
         st = msi_world_exec(world, &wait, x, 2);
-        msi_exchange_free(x, 2);
+        msi_store_rpc_free(x, 2);
         if (st == MST_ERR_PEER_LOST) st = msi_world_read_events(world, &wait);
     }
-    if (count_gone(world) < world->size)
+    int left = count_left(world);
+    if (left < world->size)
         msi_log(group, WARN, "ending the store that others still use: %d of %d ranks have not left",
-                world->size - count_gone(world), world->size);
+                world->size - left, world->size);
 }
 
 void msi_world_leave(struct msi_world *world) {
-    static const char *const names[] = {"params", "come",   "members", "places",
-                                        "all",    "events", "out",     "prof/zero"};
-    bool last = say_goodbye(world);
-    if (world->hosted) { /* the keys go with rank 0, who hosts them and goes last */
+    static const char *const names[] = {"params", "arrived", "members", "locations",
+                                        "all",    "events",  "out",     "prof/zero"};
+    bool last = report_leaving(world);
+    if (world->hosted) { /* rank 0 leaves last, and the keys end with its store */
         if (!last && world->rank == 0) wait_for_others(world);
         return;
     }
     if (!last || !count_ended(world)) return;
-    delete_keys(world, names, sizeof names / sizeof *names, "who/", world->size);
+    delete_keys(world, names, sizeof names / sizeof *names, "rank/", world->size);
     if (world->summed) delete_keys(world, NULL, 0, "prof/", world->size);
 }

@@ -1,5 +1,5 @@
 /* call_trace.c - describes a call for the sinks: flight recorder and profiler. See call.h. */
-#include "api/call.h"
+#include "group/call.h"
 #include "prof/record/event_ring.h"
 #include "prof/record/names.h"
 #include "prof/record/recorder.h"

@@ -1,4 +1,4 @@
-/* places.c - how large a mesh is, who sits where in it, and where this rank does. See root_mesh.h. */
+/* coordinates.c - sizes, coordinates and ranks of a mesh. See root_mesh.h. */
 #include "base/error.h"
 #include "mesh/root_mesh.h"
 
@@ -9,7 +9,7 @@ mst_status msi_mesh_dims(const mst_mesh *mesh, const char *list, int *n) {
 
 mst_status msi_mesh_check_member(const struct msi_root_mesh *root) {
     if (root->position >= 0) return MST_OK;
-    return msi_fail(MST_ERR_NOT_MEMBER, "ask there only where mst_mesh_get_coordinate is not -1",
+    return msi_fail(MST_ERR_NOT_MEMBER, "call it only on ranks whose mst_mesh_get_coordinate is not -1",
                     "rank %d is not in the mesh, whose %d ranks begin with %d", root->rank, root->grid.size,
                     root->ranks[0]);
 }
@@ -65,10 +65,10 @@ int msi_mesh_rank_by_coordinate(const mst_mesh *mesh, int origin, const int *coo
 
 int msi_mesh_coordinate(const mst_mesh *mesh, int i) {
     const struct msi_axis *a = &mesh->axes.at[i];
-    return msi_line_place(&mesh->root->grid, a->dims, a->n, mesh->root->position);
+    return msi_line_index(&mesh->root->grid, a->dims, a->n, mesh->root->position);
 }
 
-/* Groups are in ascending order, whatever order the mesh has: it is how many of them come before this one. */
+/* Groups order their ranks ascending, independent of the mesh's order: counts the ranks below this one. */
 int msi_mesh_local_rank(const mst_mesh *mesh, const char *list) {
     const struct msi_root_mesh *root = mesh->root;
     int n, below = 0;
