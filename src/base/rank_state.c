@@ -18,7 +18,7 @@ _Atomic uint64_t msi_rank_state_keys[MSI_RANK_STATE_SITES];
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int owner; /* the process that opened it; a forked child has it mapped as well */
 
-/* Taken (acquire) and released (release) by msi_rank_state_add_site. */
+/* Taken (acquire) and released (release) by add_site. */
 static atomic_flag claimed[MSI_RANK_STATE_SITES];
 
 /* Taken (acquire) and released (release) by msi_rank_state_error. */
@@ -108,7 +108,8 @@ void msi_rank_state_world(int rank, int size) {
     set(state->size, (uint32_t)size);
 }
 
-unsigned msi_rank_state_add_site(struct msi_rank_state *state, const char *operation, const mst_site *site) {
+/* Writes the texts of a call site; returns its index, or MSI_RANK_STATE_SITES if another thread is writing there. */
+static unsigned add_site(struct msi_rank_state *state, const char *operation, const mst_site *site) {
     uint64_t key = msi_rank_state_key(operation, site);
     unsigned slot = msi_rank_state_slot_of(key), i = get(msi_rank_state_keys[slot]) ? slot ^ 1 : slot;
     struct msi_rank_state_site *to = &state->sites[i];
@@ -122,6 +123,13 @@ unsigned msi_rank_state_add_site(struct msi_rank_state *state, const char *opera
     set(msi_rank_state_keys[i], key);
     atomic_flag_clear_explicit(&claimed[i], memory_order_release);
     return i;
+}
+
+uint64_t msi_rank_state_enter_new(struct msi_rank_state *state, const char *operation, const mst_site *site,
+                                  uint64_t sequence, uint64_t size_dtype, uint64_t count) {
+    unsigned at = add_site(state, operation, site);
+    return msi_rank_state_write(state, (uint32_t)site->line | (uint64_t)at << 32, sequence, size_dtype,
+                                count);
 }
 
 void msi_rank_state_error(const mst_error_info *error) {

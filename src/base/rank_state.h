@@ -106,11 +106,9 @@ static inline uint64_t msi_rank_state_size_dtype(int size, int dtype) {
     return (uint32_t)size | (uint64_t)(uint32_t)dtype << 32;
 }
 
-/*
- * Writes the texts of a call site; returns its index, or MSI_RANK_STATE_SITES if another thread is writing
- * there.
- */
-unsigned msi_rank_state_add_site(struct msi_rank_state *state, const char *operation, const mst_site *site);
+/* The same for a call site that is not known yet. */
+uint64_t msi_rank_state_enter_new(struct msi_rank_state *state, const char *operation, const mst_site *site,
+                                  uint64_t sequence, uint64_t size_dtype, uint64_t count);
 
 /* Addresses are multiples of 8 and close to each other: a multiplication spreads them. */
 static inline unsigned msi_rank_state_slot_of(uint64_t key) {
@@ -127,6 +125,18 @@ static inline unsigned msi_rank_state_find(uint64_t key) {
                : MSI_RANK_STATE_SITES;
 }
 
+/* Writes a call whose line and site are known. */
+static inline uint64_t msi_rank_state_write(struct msi_rank_state *state, uint64_t line_site,
+                                            uint64_t sequence, uint64_t size_dtype, uint64_t count) {
+    uint64_t entered = (atomic_load_explicit(&state->call, memory_order_relaxed) | 1) + 2;
+    atomic_store_explicit(&state->line_site, line_site, memory_order_relaxed);
+    atomic_store_explicit(&state->sequence, sequence, memory_order_relaxed);
+    atomic_store_explicit(&state->size_dtype, size_dtype, memory_order_relaxed);
+    atomic_store_explicit(&state->count, count, memory_order_relaxed);
+    atomic_store_explicit(&state->call, entered, memory_order_relaxed);
+    return entered;
+}
+
 /*
  * Enters a call that may block. The strings are literals, since their addresses identify them. Returns a
  * value for msi_rank_state_leave, never 0. Inline, since every instruction counts in small collectives.
@@ -135,14 +145,10 @@ static inline uint64_t msi_rank_state_enter(struct msi_rank_state *state, const 
                                             const mst_site *site, uint64_t sequence, uint64_t size_dtype,
                                             uint64_t count) {
     unsigned at = msi_rank_state_find(msi_rank_state_key(operation, site));
-    if (__builtin_expect(at == MSI_RANK_STATE_SITES, 0)) at = msi_rank_state_add_site(state, operation, site);
-    uint64_t entered = (atomic_load_explicit(&state->call, memory_order_relaxed) | 1) + 2;
-    atomic_store_explicit(&state->line_site, (uint32_t)site->line | (uint64_t)at << 32, memory_order_relaxed);
-    atomic_store_explicit(&state->sequence, sequence, memory_order_relaxed);
-    atomic_store_explicit(&state->size_dtype, size_dtype, memory_order_relaxed);
-    atomic_store_explicit(&state->count, count, memory_order_relaxed);
-    atomic_store_explicit(&state->call, entered, memory_order_relaxed);
-    return entered;
+    if (__builtin_expect(at == MSI_RANK_STATE_SITES, 0)) /* a tail call: nothing has to be saved for it */
+        return msi_rank_state_enter_new(state, operation, site, sequence, size_dtype, count);
+    return msi_rank_state_write(state, (uint32_t)site->line | (uint64_t)at << 32, sequence, size_dtype,
+                                count);
 }
 
 /* The call returns. If it succeeded, an error inside it is removed. */

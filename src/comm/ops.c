@@ -1,6 +1,6 @@
 /*
- * ops.c - the life of an operation, as engines see it: the queue, and the end. See comm_internal.h. comm/run submits operations
- * and waits for them.
+ * ops.c - the life of an operation, as engines see it: the queue, and the end. See comm_internal.h. comm/run
+ * submits operations and waits for them.
  */
 #include "base/error.h"
 #include "comm/comm_internal.h"

@@ -1,7 +1,7 @@
 /*
- * cudart.c - a CUDA runtime without a GPU: device memory is the host's, remembered so that pointers can be told apart, and a stream is a
- * thread that runs its tasks in order, so what is enqueued is as asynchronous as on a device. An event belongs to a device, and is
- * only recorded on streams of that one.
+ * cudart.c - a CUDA runtime without a GPU: device memory is the host's, remembered so that pointers can be
+ * told apart, and a stream is a thread that runs its tasks in order, so what is enqueued is as asynchronous
+ * as on a device. An event belongs to a device, and is only recorded on streams of that one.
  *
  *   FAKE_CUDA_DEVICES   how many GPUs there are (default 2)
  *   FAKE_CUDA_ELAPSED   milliseconds between any two events (default: as they were)
@@ -37,7 +37,8 @@ struct CUstream_st {
     int device;
 };
 
-/* Of one record of an event, held by the event, the task and those who wait: recording the event again changes none of them. */
+/* Of one record of an event, held by the event, the task and those who wait: recording the event again
+ * changes none of them. */
 struct mark {
     atomic_int holders;
     atomic_bool done; /* stored (release) by a stream's thread, loaded (acquire) by queries and waits */

@@ -1,4 +1,5 @@
-/* fake_cuda.h - what the fake libnccl needs of the fake CUDA runtime: streams are threads that run tasks in order. */
+/* fake_cuda.h - what the fake libnccl needs of the fake CUDA runtime: streams are threads that run tasks
+ * in order. */
 #ifndef TESTS_FAKE_CUDA_H
 #define TESTS_FAKE_CUDA_H
 

@@ -1,13 +1,15 @@
 /*
- * nccl.c - an NCCL for ranks that are processes of one host, without a GPU. Ranks of a communicator share a file: for each rank a slot
- * for collectives, for each pair a cell for messages.
+ * nccl.c - an NCCL for ranks that are processes of one host, without a GPU. Ranks of a communicator share a
+ * file: for each rank a slot for collectives, for each pair a cell for messages.
  *
- * It is as strict as the real one where that matters to callers: a non-blocking communicator says "in progress" at every launch and
- * launches on a thread of its own, a call on one that is in progress is refused, and what is on a stream hangs until all ranks take part
- * or the communicator is aborted. Sums of f16 and bf16 are rounded at each step.
+ * It is as strict as the real one where that matters to callers: a non-blocking communicator says "in
+ * progress" at every launch and launches on a thread of its own, a call on one that is in progress is
+ * refused, and what is on a stream hangs until all ranks take part or the communicator is aborted. Sums of
+ * f16 and bf16 are rounded at each step.
  *
  *   FAKE_NCCL_VERSION   what ncclGetVersion says (default 22809)
- *   FAKE_NCCL_BREAK     "RANK N": communicators in which this process is that rank turn to ncclRemoteError after N launches
+ *   FAKE_NCCL_BREAK     "RANK N": communicators with this process as that rank fail with ncclRemoteError after N
+ *                       launches
  *   FAKE_NCCL_STUCK     "1": ncclCommFinalize never returns
  */
 #include "fake_cuda.h"

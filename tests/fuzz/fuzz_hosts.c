@@ -1,6 +1,6 @@
 /*
- * fuzz_hosts.c - lists of hosts and tasks. The first byte picks the parser. What is taken has as many hosts as it says,
- * each a short name; what is refused leaves the outputs alone.
+ * fuzz_hosts.c - lists of hosts and tasks. The first byte picks the parser. What is taken has as many hosts
+ * as it says, each a short name; what is refused leaves the outputs alone.
  */
 #include "wire/hosts.h"
 

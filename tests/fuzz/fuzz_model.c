@@ -1,4 +1,5 @@
-/* fuzz_model.c - cost model files. Accepted values are within their limits; a rejected file leaves the model unchanged. */
+/* fuzz_model.c - cost model files. Accepted values are within their limits; a rejected file leaves the
+ * model unchanged. */
 #include "coll/cost/model.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /*
- * fuzz_prof_config.c - configurations of the comms logger. What is taken has names within their limits; what is
- * refused leaves the configuration alone.
+ * fuzz_prof_config.c - configurations of the comms logger. What is taken has names within their limits; what
+ * is refused leaves the configuration alone.
  */
 #include "prof/record/config.h"
 

@@ -1,6 +1,6 @@
 /*
- * fuzz_safetensors.c - files of weights from anybody. What is accepted lies within the file, and can be read. The input is
- * a file without its length, which is put before it; the data follow the first newline.
+ * fuzz_safetensors.c - files of weights from anybody. What is accepted lies within the file, and can be read.
+ * The input is a file without its length, which is put before it; the data follow the first newline.
  */
 #include "io/config_json.h"
 #include "io/safetensors.h"

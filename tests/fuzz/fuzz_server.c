@@ -1,7 +1,8 @@
 /*
  * fuzz_server.c - the store server's side of two connections, without its thread: bytes go in through socket
  * pairs, piece by piece, and the loop runs in between. Input: pieces, each a byte (top bit: which connection;
- * rest: its length) and as many bytes. In the end all connections close, and all they held must be given back.
+ * rest: its length) and as many bytes. In the end all connections close, and all they held must be given
+ * back.
  */
 #include "base/log.h"
 #include "store/server_conn.h"

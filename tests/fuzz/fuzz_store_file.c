@@ -1,4 +1,5 @@
-/* fuzz_store_file.c - the file store's records. What is read as one of ours must give the same bytes again. */
+/* fuzz_store_file.c - the file store's records. What is read as one of ours must give the same bytes
+ * again. */
 #include "wire/store_file.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /*
- * fuzz_store_msg.c - the store's messages. Input: a byte for the dialect and the size of pieces, then messages,
- * one behind the other. Whatever comes, scanning in pieces and at once must agree, and what is taken for a
- * request must give the same bytes again.
+ * fuzz_store_msg.c - the store's messages. Input: a byte for the dialect and the size of pieces, then
+ * messages, one behind the other. Whatever comes, scanning in pieces and at once must agree, and what is
+ * taken for a request must give the same bytes again.
  */
 #include "wire/store_msg.h"
 

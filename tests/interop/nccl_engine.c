@@ -1,6 +1,6 @@
 /*
- * nccl_engine.c - the module nccl alone, without the library: ranks are processes that this one starts, and their host is a directory.
- * With the real NCCL and a GPU, or with the fakes of tests/fake_cuda.
+ * nccl_engine.c - the module nccl alone, without the library: ranks are processes that this one starts, and
+ * their host is a directory. With the real NCCL and a GPU, or with the fakes of tests/fake_cuda.
  *
  *   nccl_engine MODULE RANKS SCENARIO
  *

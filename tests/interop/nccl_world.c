@@ -1,5 +1,6 @@
 /*
- * nccl_world.c - a world whose device memory is NCCL's, when something is wrong; the suite shows what it does when nothing is.
+ * nccl_world.c - a world whose device memory is NCCL's, when something is wrong; the suite shows what it does
+ * when nothing is.
  *
  *   lost     the last rank dies: the others' all_reduce says so, and who
  *   late     the last rank comes too late: the others' all_reduce says so at its deadline
@@ -75,7 +76,8 @@ static int lost(void) {
     return st == MST_ERR_PEER_LOST && mst_last_error()->culprit == n - 1 ? 0 : 1;
 }
 
-/* It comes only once the others have given up, which it learns through the store: a second world of all is native's. */
+/* It comes only once the others have given up, which it learns through the store: a second world of all is
+ * native's. */
 static int late(void) {
     void *memory = device_numbers(me);
     REQUIRE(mst_all_reduce(memory, COUNT, MST_I32) == MST_OK);

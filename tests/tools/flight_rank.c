@@ -1,9 +1,11 @@
 /*
- * flight_rank.c - a rank that fails or hangs in the way it is told to, for tests of what the flight recorder keeps.
+ * flight_rank.c - a rank that fails or hangs in the way it is told to, for tests of what the flight recorder
+ * keeps.
  *
  *   flight_rank HOW [argument]
  *
- * All ranks meet twice; rank 0 has sent rank 1 a message by then. Where ranks are to differ, it is the last one that goes wrong.
+ * All ranks meet twice; rank 0 has sent rank 1 a message by then. Where ranks are to differ, it is the last
+ * one that goes wrong.
  */
 #include <muster/muster.h>
 

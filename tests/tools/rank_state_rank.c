@@ -1,5 +1,6 @@
 /*
- * rank_state_rank.c - a rank that ends in the way it is told to, for tests of what the launcher says about that.
+ * rank_state_rank.c - a rank that ends in the way it is told to, for tests of what the launcher says about
+ * that.
  *
  *   rank_state_rank HOW [argument]
  *

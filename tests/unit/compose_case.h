@@ -1,6 +1,6 @@
 /*
- * compose_case.h - an operation as all ranks of a simulated world ask for it: where its buffers lie, what is in them at first,
- * and what must be in them at the end. Nothing here knows how it is done.
+ * compose_case.h - an operation as all ranks of a simulated world ask for it: where its buffers lie, what is
+ * in them at first, and what must be in them at the end. Nothing here knows how it is done.
  */
 #ifndef TESTS_COMPOSE_CASE_H
 #define TESTS_COMPOSE_CASE_H

@@ -1,4 +1,5 @@
-/* compose_check.h - what must have come out of an operation of compose_case.h: by arithmetic of its own, element by element. */
+/* compose_check.h - what must have come out of an operation of compose_case.h: by arithmetic of its own,
+ * element by element. */
 #ifndef TESTS_COMPOSE_CHECK_H
 #define TESTS_COMPOSE_CHECK_H
 

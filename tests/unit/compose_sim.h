@@ -1,9 +1,10 @@
 /*
- * compose_sim.h - runs the compositions of all ranks in one process, in random order, on an engine that does what its table says
- * and nothing else.
+ * compose_sim.h - runs the compositions of all ranks in one process, in random order, on an engine that does
+ * what its table says and nothing else.
  *
- * What an operation will write is spoilt when it begins; messages are taken when both sides have begun them, collectives when all
- * have. So whatever does not wait for what it needs gives a wrong result under some seed.
+ * What an operation will write is spoilt when it begins; messages are taken when both sides have begun them,
+ * collectives when all have. So whatever does not wait for what it needs gives a wrong result under some
+ * seed.
  */
 #ifndef TESTS_COMPOSE_SIM_H
 #define TESTS_COMPOSE_SIM_H

@@ -1,4 +1,5 @@
-/* test_clocks.c - ticks against the clock, what questions and answers say of another host's clock, and asking for real. */
+/* test_clocks.c - ticks against the clock, what questions and answers say of another host's clock, and
+ * asking for real. */
 #include "harness.h"
 
 #include "os/clock.h"

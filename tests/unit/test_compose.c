@@ -1,6 +1,7 @@
 /*
- * test_compose.c - whatever an engine lacks is made of what it has: on random tables, with random operations, for up to six ranks,
- * and in whatever order things come to pass. What no composition serves is refused, by all ranks, and nothing else is.
+ * test_compose.c - whatever an engine lacks is made of what it has: on random tables, with random operations,
+ * for up to six ranks, and in whatever order things come to pass. What no composition serves is refused, by
+ * all ranks, and nothing else is.
  */
 #include "compose_check.h"
 #include "compose_sim.h"

@@ -1,4 +1,5 @@
-/* test_compose_forms.c - what operations ask for, what is refused and how, and the names of kinds and backends. */
+/* test_compose_forms.c - what operations ask for, what is refused and how, and the names of kinds and
+ * backends. */
 #include "compose_case.h"
 
 #define BIT(kind) (1u << MST_KIND_##kind)

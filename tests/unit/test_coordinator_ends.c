@@ -1,4 +1,5 @@
-/* test_coordinator_ends.c - the end of generations and jobs: failures, lost nodes, signals, invalid notices. */
+/* test_coordinator_ends.c - the end of generations and jobs: failures, lost nodes, signals, invalid
+ * notices. */
 #include "coordinator_kit.h"
 
 /* n nodes of at least min run generation 0. */

@@ -1,4 +1,5 @@
-/* test_nccl_abi.c - what backends/nccl/abi.h says of NCCL and of the CUDA runtime, against their headers, where there are some. */
+/* test_nccl_abi.c - what backends/nccl/abi.h says of NCCL and of the CUDA runtime, against their headers,
+ * where there are some. */
 #include "backends/nccl/abi.h"
 #include "harness.h"
 

@@ -1,4 +1,5 @@
-/* test_pmix_abi.c - what pmix_abi.h says of libpmix.so.2, against the system's header of PMIx, where there is one. */
+/* test_pmix_abi.c - what pmix_abi.h says of libpmix.so.2, against the system's header of PMIx, where there
+ * is one. */
 #include "bootstrap/pmix_abi.h"
 #include "harness.h"
 

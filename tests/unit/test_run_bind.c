@@ -62,7 +62,8 @@ static void remove_tree(const char *path) {
     rmdir(path);
 }
 
-/* shares are the processors of each rank, as bind_describe writes them; the first n_cpus are allowed, but for one. */
+/* shares are the processors of each rank, as bind_describe writes them; the first n_cpus are allowed, but
+ * for one. */
 static void check(enum bind_how how, int n, int n_cpus, int but, const char *const *shares) {
     cpu_set_t allowed;
     struct bind bind;

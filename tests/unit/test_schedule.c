@@ -50,7 +50,8 @@ static void orders_of_small_ones(void **state) {
     msi_schedule_free(&s);
 }
 
-/* Messages that take time delay the first micro-batch on each stage, and no other: they travel while others are computed. */
+/* Messages that take time delay the first micro-batch on each stage, and no other: they travel while
+ * others are computed. */
 static void messages_overlap_computes(void **state) {
     (void)state;
     struct msi_schedule s = {0};

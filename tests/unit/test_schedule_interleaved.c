@@ -1,4 +1,5 @@
-/* test_schedule_interleaved.c - several chunks on each stage: right, as quick as the formula says, and in Megatron's order. */
+/* test_schedule_interleaved.c - several chunks on each stage: right, as quick as the formula says, and in
+ * Megatron's order. */
 #include "schedule_kit.h"
 
 static void one_and_two_chunks(void **state) {
@@ -17,7 +18,8 @@ static void four_chunks(void **state) {
     sweep(MSI_INTERLEAVED, 4);
 }
 
-/* Megatron finds chunk and micro-batch of the k-th forward by division; so where its condition holds, this must be the same. */
+/* Megatron finds chunk and micro-batch of the k-th forward by division; so where its condition holds, this
+ * must be the same. */
 static bool is_megatrons(const struct msi_schedule *s, int stage) {
     int p = s->spec.stages, v = s->spec.chunks, m = s->spec.micros, total = m * v, k[2] = {0, 0}, n = 0;
     int warm_up = (p - stage - 1) * 2 + (v - 1) * p;

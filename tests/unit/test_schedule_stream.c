@@ -1,4 +1,5 @@
-/* test_schedule_stream.c - schedules of streaming inference: FlexLLMGen's loops, and token ids that come back in time. */
+/* test_schedule_stream.c - schedules of streaming inference: FlexLLMGen's loops, and token ids that come
+ * back in time. */
 #include "schedule_kit.h"
 
 static void every_shape(void **state) {
@@ -34,7 +35,8 @@ static void stages_by_micros(void **state) {
     say_seen("stream, 16 x 64", &seen);
 }
 
-/* for batches / inner, for tokens, for inner, for micro-batches: stage 1 does nothing else, stage 0 also takes last tokens. */
+/* for batches / inner, for tokens, for inner, for micro-batches: stage 1 does nothing else, stage 0 also
+ * takes last tokens. */
 static void loops_are_flexllmgens(void **state) {
     (void)state;
     struct msi_schedule s = {0};

@@ -1,4 +1,5 @@
-/* run.c - submitting operations and running them: on the caller's thread, or on the communicator's own. See comm.h. */
+/* run.c - submitting operations and running them: on the caller's thread, or on the communicator's own.
+ * See comm.h. */
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "os/thread.h"

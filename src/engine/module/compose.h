@@ -2,7 +2,7 @@
  * compose.h - what a backend lacks, composed of what it has. No I/O: a composition is a list of steps, which
  * run.c runs.
  *
- *   missing              composed of, the first that is possible                 bytes sent per rank (tensor S)
+ *   missing              composed of, the first that is possible                 bytes sent per rank
  *   AVG                  SUM, and a division (f32, f64, i32, ...)                as SUM
  *   PREMUL_SUM           a multiplication, and SUM (f32, f64)                    as SUM
  *   all_reduce           reduce + broadcast; reduce_scatter + all_gather         as those

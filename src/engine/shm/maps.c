@@ -46,7 +46,8 @@ static bool attach(struct mapping *kept, const struct msi_arena_ref *where) {
     return true;
 }
 
-void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_arena_ref *where, size_t skip, size_t len) {
+void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_arena_ref *where, size_t skip,
+                    size_t len) {
     struct set *set = &maps->sets[(size_t)rank * SETS + where->number % SETS];
     int which = set->kept[set->last].number == where->number ? set->last : !set->last;
     struct mapping *kept = &set->kept[which];

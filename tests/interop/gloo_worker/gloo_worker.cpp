@@ -1,6 +1,6 @@
 /*
- * gloo_worker.cpp - the thread of the gloo backend, with a collective of our own in place of Gloo's: what becomes of it when it
- * is stopped and does not end. Says what went wrong, and fails.
+ * gloo_worker.cpp - the thread of the gloo backend, with a collective of our own in place of Gloo's: what
+ * becomes of it when it is stopped and does not end. Says what went wrong, and fails.
  */
 #include "worker.h"
 

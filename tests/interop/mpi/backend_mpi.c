@@ -3,8 +3,9 @@
  *
  *   backend_mpi LEVEL [thread]
  *
- * LEVEL is that of MPI_Init_thread: single, funneled, serialized or multiple; with "thread" muster is used from another thread
- * than MPI. Its own traffic goes between muster's. Built by test_backend_mpi.py with each MPI's compiler.
+ * LEVEL is that of MPI_Init_thread: single, funneled, serialized or multiple; with "thread" muster is used
+ * from another thread than MPI. Its own traffic goes between muster's. Built by test_backend_mpi.py with each
+ * MPI's compiler.
  */
 #include <mpi.h>
 #include <muster/muster.h>

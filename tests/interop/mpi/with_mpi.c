@@ -1,6 +1,7 @@
 /*
- * with_mpi.c - a program that uses MPI beside muster: with_mpi mpi (MPI_Init first) or with_mpi muster (mst_init first),
- * and "again" for mst_init after MPI_Finalize as well. Built by test_mpirun.py with each MPI's compiler.
+ * with_mpi.c - a program that uses MPI beside muster: with_mpi mpi (MPI_Init first) or with_mpi muster
+ * (mst_init first), and "again" for mst_init after MPI_Finalize as well. Built by test_mpirun.py with each
+ * MPI's compiler.
  */
 #include <mpi.h>
 #include <muster/muster.h>

@@ -1,4 +1,5 @@
-/* kit.h - what the parts of nccl_engine share: a rank, its host's side of the table, and memory of the device. */
+/* kit.h - what the parts of nccl_engine share: a rank, its host's side of the table, and memory of the
+ * device. */
 #ifndef TESTS_NCCL_ENGINE_KIT_H
 #define TESTS_NCCL_ENGINE_KIT_H
 

@@ -1,4 +1,5 @@
-/* messages.c - messages in orders that would block if they shared a stream; groups; streams of the program's. */
+/* messages.c - messages in orders that would block if they shared a stream; groups; streams of the
+ * program's. */
 #include "kit.h"
 
 enum { LARGE = 200000, SMALL = 5, MANY = 20 };
@@ -101,7 +102,8 @@ static mst_backend_op all_reduce(const void *in, void *out, size_t count) {
                             .memory = MST_MEMORY_CUDA};
 }
 
-/* Everybody to everybody, and reductions, in one group; then the same with a kind that is launched late between them. */
+/* Everybody to everybody, and reductions, in one group; then the same with a kind that is launched late
+ * between them. */
 void test_groups(void) {
     mst_backend_op ops[2 * RANKS_MAX + 3];
     int32_t *in[RANKS_MAX], *out[RANKS_MAX], *a = filled(me, LARGE), *b = filled(10 * me, SMALL),
@@ -135,7 +137,8 @@ void test_groups(void) {
     device_free(all);
 }
 
-/* On a stream of the program's nothing waits but the stream: what is copied there before and after is in order. */
+/* On a stream of the program's nothing waits but the stream: what is copied there before and after is in
+ * order. */
 void test_streams(void) {
     void *stream = stream_new();
     int32_t *source = filled(me, LARGE), *work = device_new(LARGE * 4), *result = device_new(LARGE * 4),

@@ -17,7 +17,7 @@ static const double least_gain = 1e-4; /* of the mean regret, for which a price 
 
 struct rows {
     double a[TUNE_POINTS_MOST][MSI_COST_TERMS]; /* amounts divided by the measured time */
-    double left[TUNE_POINTS_MOST];          /* residuals: 1 minus the predicted share */
+    double left[TUNE_POINTS_MOST];              /* residuals: 1 minus the predicted share */
     int n;
 };
 
