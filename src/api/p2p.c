@@ -72,8 +72,10 @@ static mst_status run_message(struct msi_call *call, int peer, const void *buf, 
     op.bytes = bytes;
     op.sender = send ? NULL : call->options.sender;
     call->op = &op;
-    if (!call->options.work && !call->options.stream && message_now(call, &op)) return MST_OK;
-    return msi_call_submit_message(call, &op);
+    bool done = !call->options.work && !call->options.stream && message_now(call, &op);
+    mst_status st = done ? MST_OK : msi_call_submit_message(call, &op);
+    call->op = NULL;
+    return st;
 }
 
 static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,

@@ -108,7 +108,7 @@ void msi_rank_state_world(int rank, int size) {
     set(state->size, (uint32_t)size);
 }
 
-/* Writes the texts of a call site; returns its index, or MSI_RANK_STATE_SITES if another thread is writing there. */
+/* Writes the texts of a call site; its index, or MSI_RANK_STATE_SITES if another thread writes there. */
 static unsigned add_site(struct msi_rank_state *state, const char *operation, const mst_site *site) {
     uint64_t key = msi_rank_state_key(operation, site);
     unsigned slot = msi_rank_state_slot_of(key), i = get(msi_rank_state_keys[slot]) ? slot ^ 1 : slot;

@@ -122,7 +122,7 @@ struct mst_work {
     bool held;           /* the program has a handle of it, … */
     unsigned generation; /* … which is of this generation */
     bool begun, done;
-    bool abandoned; /* nobody will wait for it */
+    bool abandoned; /* the program will not wait for it */
     bool blocking;  /* the program waits, without a cancellation, and nothing else is under way */
     unsigned batch; /* it belongs to; 0: none */
     struct msi_fault fault;
@@ -201,7 +201,7 @@ mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait);
 mst_status msi_comm_test(mst_work *handle, bool *done);
 /* Its result; MST_ERR_STATE too if it is not done yet. */
 mst_status msi_comm_result(mst_work *handle);
-/* Nobody waits for it. */
+/* The program does not wait for it. */
 mst_status msi_comm_abandon(mst_work *handle);
 /* The same, but returns its failure if it has failed by now. If it fails later, so do those submitted
  * after it. */

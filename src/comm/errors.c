@@ -75,7 +75,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     msi_comm_show(comm, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
         return msi_fail(status, "see this process's limits on memory, mappings and descriptors",
-                        "no way to %s: %s", who, why);
+                        "cannot reach %s: %s", who, why);
     return msi_fail(status, "look at that rank's own message; the group must be recreated",
                     "%s has given up this group: %s", who, why);
 }

@@ -85,7 +85,7 @@ static bool follow(struct search *search, const struct msi_comm *comm, uint64_t 
     memcpy(text, note.p, note.n);
     text[note.n] = '\0';
     uint64_t noted = strtoull(text, &at, 10);
-    if (noted != seq) return noted > seq; /* who is further does not keep anybody */
+    if (noted != seq) return noted > seq; /* a rank that is ahead keeps no rank waiting */
     for (char *end; *at; at = end) {
         long rank = strtol(at, &end, 10);
         if (end == at) break;

@@ -73,7 +73,7 @@ struct msi_whole {
     mst_group *group;
     uint64_t bytes;          /* set before the last operation begins */
     bool last;               /* the next operation is the last */
-    bool told;               /* it was recorded */
+    bool recorded;           /* the last operation was recorded */
     uint64_t begin, seq;     /* seq: of the first operation; 0: none was begun */
     struct msi_whole *outer; /* the one that a callback interrupts; NULL: none */
 };

@@ -104,7 +104,7 @@ static struct msi_flight_entry_ref begin_flight(const struct msi_call *call, uin
 
 /* Replaces the values of the last part by those of the composed call. */
 static void widen_record(struct msi_whole *whole, struct msi_record *record) {
-    whole->told = true;
+    whole->recorded = true;
     record->begin = whole->begin;
     record->seq = whole->seq;
     record->bytes = whole->bytes;
@@ -146,7 +146,7 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 }
 
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
-    if (status != MST_OK && whole->seq && whole->begin && !whole->told) record_failure(whole, status);
+    if (status != MST_OK && whole->seq && whole->begin && !whole->recorded) record_failure(whole, status);
     current = whole->outer;
     return status;
 }

@@ -120,7 +120,7 @@ static mst_status say_late(const struct exchange *e) {
     if (st != MST_OK) return st;
     st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
                   "%d of %d ranks of %s came to mst_set_backend in time; missing: %s%s", group->size - late,
-                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none any more",
+                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none by now",
                   late > LISTED_MOST ? " and others" : "");
     return msi_blame(st, first);
 }
@@ -166,12 +166,12 @@ static mst_status conclude(struct exchange *e, mst_status st) {
     struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(note)}},
         {.req = msi_read_request(msi_cstr(came))}};
-    mst_status told = msi_world_exec(e->group->world, &wait, x, 2);
-    struct msi_str end = told == MST_OK ? msi_store_reply_str(&x[0]) : msi_cstr("");
-    struct msi_str all = told == MST_OK ? msi_store_reply_value(&x[1]) : msi_cstr("");
+    mst_status sent = msi_world_exec(e->group->world, &wait, x, 2);
+    struct msi_str end = sent == MST_OK ? msi_store_reply_str(&x[0]) : msi_cstr("");
+    struct msi_str all = sent == MST_OK ? msi_store_reply_value(&x[1]) : msi_cstr("");
     msi_buf_add(&e->came, all.p, all.n);
-    if (told != MST_OK)
-        st = told;
+    if (sent != MST_OK)
+        st = sent;
     else if (msi_str_equal(end, msi_cstr("ok")))
         st = MST_OK;
     else if (!msi_str_equal(end, msi_cstr(note)))

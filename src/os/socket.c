@@ -155,7 +155,7 @@ static bool reset_if_self(int s) {
     struct linger reset = {.l_onoff = 1};
     if (getsockname(s, (struct sockaddr *)&own, &own_len) ||
         getpeername(s, (struct sockaddr *)&peer, &peer_len) || own_len != peer_len ||
-        memcmp(&own, &peer, own_len))
+        memcmp(&own, &peer, own_len) != 0)
         return false;
     setsockopt(s, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     return true;

@@ -104,7 +104,7 @@ static mst_status say_absent(struct msi_comm *comm) {
     st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
                   "not all ranks of %s came in time; missing: %s",
                   msi_comm_show(comm, -1, group, sizeof group),
-                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none any more");
+                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none by now");
     return r < comm->size ? msi_blame(st, globals[r]) : st;
 }
 

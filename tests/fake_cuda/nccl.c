@@ -8,8 +8,8 @@
  * f16 and bf16 are rounded at each step.
  *
  *   FAKE_NCCL_VERSION   what ncclGetVersion says (default 22809)
- *   FAKE_NCCL_BREAK     "RANK N": communicators with this process as that rank fail with ncclRemoteError after N
- *                       launches
+ *   FAKE_NCCL_BREAK     "RANK N": communicators with this process as that rank fail after N launches,
+ *                       with ncclRemoteError
  *   FAKE_NCCL_STUCK     "1": ncclCommFinalize never returns
  */
 #include "fake_cuda.h"

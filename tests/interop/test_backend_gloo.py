@@ -124,7 +124,7 @@ class Missing(Gloo, CollectiveTest):
         (directory / MODULE.name).write_bytes(code.replace(b"libgloo.so", b"libgl00.so"))
         out = self.say(directory)
         self.assertRegex(out, r"backend 'gloo' cannot be loaded: libgl00\.so.*: cannot open shared object file")
-        self.assertIn("install the library", out)
+        self.assertIn("install the missing library", out)
         shutil.rmtree(directory)
 
 

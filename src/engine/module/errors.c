@@ -17,12 +17,12 @@ static int find_lost(struct msi_comm *comm) {
     return -1;
 }
 
-/* A slot says that a rank is lost, or that the network failed: if somebody died, the store knows soon
+/* A slot says that a rank is lost, or that the network failed: if a rank died, the store knows soon
  * after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
-    struct msi_saved_error words;
-    msi_error_save(&words, status);
+    struct msi_saved_error saved;
+    msi_error_save(&saved, status);
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
@@ -31,11 +31,11 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
         *culprit = find_lost(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
-    *culprit = msi_comm_rank_of(comm, words.culprit);
-    if (!words.remedy[0])
-        snprintf(words.remedy, sizeof words.remedy,
+    *culprit = msi_comm_rank_of(comm, saved.culprit);
+    if (!saved.remedy[0])
+        snprintf(saved.remedy, sizeof saved.remedy,
                  "look at the other ranks' output; the group must be recreated");
-    return msi_error_restore(&words);
+    return msi_error_restore(&saved);
 }
 
 mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit) {

@@ -123,7 +123,7 @@ static mst_status say_absent(struct msi_module *m) {
     mst_status st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
                              "%d of %d ranks of %s came to open backend '%s' in time; missing: %s",
                              comm->size - late, comm->size, msi_comm_show(comm, -1, group, sizeof group),
-                             m->table->name, late ? list : "none any more");
+                             m->table->name, late ? list : "none by now");
     return first >= 0 ? msi_blame(st, msi_comm_global(comm, first)) : st;
 }
 

@@ -296,7 +296,7 @@ static enum msi_advance start(struct net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
-/* Heads that have come: does everybody do the same? */
+/* Compares the headers that have come with the call of this rank. */
 static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
     bool all = true;
     for (int r = 0; r < comm_of(net)->size; r++) {
@@ -313,8 +313,7 @@ static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
-/* Also links that the plan has not come to yet: a head may lie there, and who sleeps on it would wake at
- * once for ever. */
+/* Also advances links that the plan has not come to yet: a header there would end every sleep at once. */
 static bool move_bytes(struct net *net) {
     bool moved = msi_exec_advance(&net->exec);
     for (int r = 0; r < comm_of(net)->size; r++) {

@@ -74,7 +74,7 @@ static void put_row(struct msi_buf *to, struct msi_op_stats_row *row) {
     put_text(to, row->call);
     put(to, row->function != NULL);
     if (row->function) put_text(to, row->function);
-    put(to, (uint64_t)(row->group + 1));
+    put(to, (uint64_t)row->group + 1);
     put(to, row->share);
     put(to, row->message);
     for (int i = 0; i < NUMBERS; i++) put(to, *numbers[i]);
@@ -133,14 +133,14 @@ static bool get(struct reader *r, uint64_t most, const char *expected, uint64_t 
 }
 
 static bool get_int(struct reader *r, int most, const char *expected, int *value) {
-    uint64_t v;
+    uint64_t v = 0;
     if (!get(r, (uint64_t)most, expected, &v)) return false;
     *value = (int)v;
     return true;
 }
 
 static bool get_bool(struct reader *r, const char *expected, bool *value) {
-    uint64_t v;
+    uint64_t v = 0;
     if (!get(r, 1, expected, &v)) return false;
     *value = v;
     return true;
@@ -149,7 +149,7 @@ static bool get_bool(struct reader *r, const char *expected, bool *value) {
 /* A view of the text. */
 static bool get_text(struct reader *r, const char **text) {
     static const char expected[] = "a text without zero bytes";
-    uint64_t n;
+    uint64_t n = 0;
     if (!get(r, INT64_MAX, expected, &n)) return false;
     if (n >= (uint64_t)(r->end - r->at) || memchr(r->at, 0, (size_t)n + 1) != r->at + n)
         return fail(r, expected);

@@ -103,7 +103,7 @@ int report_find_rank(const struct report_job *job, int rank) {
     return low < job->n_ranks && job->ranks[low]->rank == rank ? low : REPORT_NONE;
 }
 
-/* A rank has one trace in a world. A second one may be a copy that somebody left there. */
+/* A rank has one trace in a world. A second one may be a copy. */
 static void read_trace(struct report_job *job, const struct report_worlds *worlds,
                        const struct report_trace *trace) {
     char *path = report_worlds_path(worlds, trace);

@@ -8,7 +8,7 @@ int first_failure_culprit(const struct worker *worker, const struct rank_states 
     rank_states_read(states, worker->local_rank, &view);
     /* In a world that the program made itself, ranks may have other numbers. */
     if (!view.has_error || !view.stage.is_here || view.stage.rank != worker->rank) return -1;
-    if (view.is_earlier && strcmp(view.operation, "mst_destroy_process_group")) return -1;
+    if (view.is_earlier && strcmp(view.operation, "mst_destroy_process_group") != 0) return -1;
     return view.culprit;
 }
 

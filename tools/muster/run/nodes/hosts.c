@@ -189,7 +189,7 @@ static mst_status read_settings(struct reader *r, char **rest, const char *name,
         strcpy(r->word, word);
         if (!strncasecmp(word, "max_slots=", 10) || !strncasecmp(word, "max-slots=", 10))
             st = read_number(r, word + 10, &most);
-        else if (strncasecmp(word, "slots=", 6))
+        else if (strncasecmp(word, "slots=", 6) != 0)
             st = refuse_word(r, "is not valid; a line is host, host:N or host slots=N");
         else if (*ranks > 0)
             st = refuse_word(r, "is a second number of ranks on one line");

@@ -178,7 +178,7 @@ static void on_open(void *arg, int ticket, const char *run_id) {
     char host[MSI_HOST_MAX], text[NODE_HOST_MAX * 2 + 64];
     a->ticket = ticket;
     snprintf(a->run_id, sizeof a->run_id, "%s", run_id);
-    if (o->run_id && strcmp(o->run_id, run_id)) {
+    if (o->run_id && strcmp(o->run_id, run_id) != 0) {
         snprintf(text, sizeof text, "the coordinator at %s runs job '%s', not '%s' (--rdzv-id)", a->endpoint,
                  run_id, o->run_id);
         end(a, EXIT_USAGE, text);

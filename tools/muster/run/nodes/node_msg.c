@@ -221,7 +221,7 @@ bool order_read(char *line, struct order *o) {
 
 bool job_info_read(const char *text, char run_id[NODE_RUN_ID_MAX]) {
     size_t len = strlen(INFO_PREFIX);
-    if (strncmp(text, INFO_PREFIX, len) || !is_word(text + len) || strlen(text + len) >= NODE_RUN_ID_MAX)
+    if (strncmp(text, INFO_PREFIX, len) != 0 || !is_word(text + len) || strlen(text + len) >= NODE_RUN_ID_MAX)
         return false;
     strcpy(run_id, text + len);
     return true;

@@ -136,7 +136,7 @@ mst_status rendezvous_read(const struct run_options *o, struct rendezvous *made)
     struct rendezvous r = {.join_seconds = default_join_seconds,
                            .last_call_seconds = default_last_call_seconds};
     const char *backend = o->rdzv_backend, *id = o->rdzv_id;
-    if (backend && strcmp(backend, "c10d") && strcmp(backend, "static"))
+    if (backend && strcmp(backend, "c10d") != 0 && strcmp(backend, "static") != 0)
         return INVALID("--rdzv-backend takes c10d or static, not '%s': launchers use muster's own store",
                        backend);
     if (id &&

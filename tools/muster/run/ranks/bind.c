@@ -28,7 +28,7 @@ mst_status bind_read(const char *option, const char *text, enum bind_how *how) {
         enum bind_how how;
     } names[] = {{"none", BIND_NONE}, {"cores", BIND_CORES}, {"numa", BIND_NUMA}, {"node", BIND_NUMA}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) { /* "node" is torchrun's name */
-        if (strcmp(text, names[i].name)) continue;
+        if (strcmp(text, names[i].name) != 0) continue;
         *how = names[i].how;
         return MST_OK;
     }

@@ -32,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct msi_buf *arguments,
 /* Does the variable NAME=VALUE go to other machines? */
 static bool is_exported(const char *entry) {
     size_t len = strcspn(entry, "=");
-    if (strncmp(entry, "MUSTER_", 7) || entry[len] != '=' || !agent_script_can_set(entry)) return false;
+    if (strncmp(entry, "MUSTER_", 7) != 0 || entry[len] != '=' || !agent_script_can_set(entry)) return false;
     for (size_t i = 0; i < sizeof not_exported / sizeof not_exported[0]; i++)
         if (strlen(not_exported[i]) == len && !memcmp(not_exported[i], entry, len)) return false;
     return true;
@@ -70,16 +70,16 @@ static void add_option(const struct run_options *o, const struct opt *option, st
         break;
     case OPT_NUMBER:
         memcpy(&number, value, sizeof number);
-        if (memcmp(value, preset, sizeof number)) add(arguments, "--%s=%ld", option->name, number);
+        if (memcmp(value, preset, sizeof number) != 0) add(arguments, "--%s=%ld", option->name, number);
         break;
     case OPT_SECONDS:
         memcpy(&seconds, value, sizeof seconds);
-        if (memcmp(value, preset, sizeof seconds)) add(arguments, "--%s=%.17g", option->name, seconds);
+        if (memcmp(value, preset, sizeof seconds) != 0) add(arguments, "--%s=%.17g", option->name, seconds);
         break;
     case OPT_STRING:
         memcpy(&text, value, sizeof text);
         memcpy(&default_text, preset, sizeof default_text);
-        if (text && (!default_text || strcmp(text, default_text)))
+        if (text && (!default_text || strcmp(text, default_text) != 0))
             add(arguments, "--%s=%s", option->name, text);
         break;
     case OPT_STRINGS: /* --env is the only one; see add_env */
