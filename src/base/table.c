@@ -15,7 +15,7 @@ static _Atomic uint32_t *find_slot(const struct msi_table *table, const void *ke
         uint32_t number = atomic_load_explicit(&table->slots[at], memory_order_acquire);
         if (!number) return &table->slots[at];
         const struct msi_table_entry *e = &table->entries[number - 1];
-        if (e->hash == hash && e->len == len && !memcmp(e->key, key, len)) return &table->slots[at];
+        if (e->hash == hash && e->len == len && (!len || !memcmp(e->key, key, len))) return &table->slots[at];
     }
 }
 

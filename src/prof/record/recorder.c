@@ -34,8 +34,9 @@ struct msi_prof_world {
     int64_t clock_traced;  /* when it was written to the trace; 0: never */
     uint64_t lost;         /* records that were dropped without memory */
     struct msi_op_stats *stats;
-    struct msi_trace *trace;       /* NULL: none */
-    struct msi_prof_group *groups; /* kept for records */
+    struct msi_trace *trace;        /* NULL: none */
+    struct msi_trace *parent_trace; /* in a forked child: kept but not used, since its file is the parent's */
+    struct msi_prof_group *groups;  /* kept for records */
     int n_groups;
 };
 
@@ -49,8 +50,9 @@ static struct {
     bool running;
     unsigned generation; /* of the thread; a thread of an older generation ends */
     pthread_t thread;
-    struct msi_buf lines;     /* verbose output that is not printed yet */
-    pthread_mutex_t printing; /* taken before the lock */
+    struct msi_buf lines;        /* verbose output that is not printed yet */
+    struct msi_buf parent_lines; /* in a forked child: kept but not used */
+    pthread_mutex_t printing;    /* taken before the lock */
     struct msi_tick_look first;
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER, .printing = PTHREAD_MUTEX_INITIALIZER};
 
@@ -64,8 +66,10 @@ static void forget_parent(void) {
     msi_cond_init(&recorder.changed);
     for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
         w->open = false;
+        if (w->trace) w->parent_trace = w->trace;
         w->trace = NULL;
     }
+    recorder.parent_lines = recorder.lines; /* another thread may have been changing them */
     recorder.lines = (struct msi_buf){0};
     recorder.open_worlds = 0;
     recorder.running = false;
