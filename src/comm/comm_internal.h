@@ -139,6 +139,11 @@ static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
  * ends with it. */
 struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_work *work);
 
+/* For open slots, first of all: have the ranks that are known to have chosen a backend chosen the same? */
+static inline mst_status msi_comm_agree(const struct msi_comm *comm, const struct msi_wait *wait) {
+    return comm->hooks.agree(comm->hooks.context, wait);
+}
+
 /* Opens the engine, if it is not open; work is the first operation. */
 mst_status msi_comm_join(struct mst_work *work);
 /* Begins an operation of a communicator that another engine drives; once it is done, release it. */

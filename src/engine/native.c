@@ -11,6 +11,7 @@ void msi_native_init(struct msi_comm *comm) {
 void msi_native_close(struct msi_comm *comm) {
     struct msi_native *native = msi_native(comm);
     if (!native->peers.comm) return;
+    msi_peers_leave(&native->peers);
     msi_p2p_free(&native->p2p);
     msi_peers_close(&native->peers);
 }

@@ -67,21 +67,24 @@ void msi_peers_set_all_here(struct msi_peers *peers) {
     msi_shm_region_seal(peers->region);
 }
 
+void msi_peers_leave(const struct msi_peers *peers) {
+    const struct msi_shm_region *region = peers->region;
+    /* Read by msi_peers_has_left. */
+    if (region) msi_shm_region_post(region, &msi_shm_region_own(region)->left, 1);
+}
+
 void msi_peers_close(struct msi_peers *peers) {
     struct msi_shm_region *region = peers->region;
-    if (region) {
-        msi_shm_region_post(region, &msi_shm_region_own(region)->left, 1); /* read by msi_peers_has_left */
-        /* so that late ranks do not look for the region */
-        if (!peers->all_here) msi_peers_set_all_here(peers);
-        msi_shm_region_close(region);
-    }
+    if (region && !peers->all_here)
+        msi_peers_set_all_here(peers); /* late ranks must not look for the region */
+    if (region) msi_shm_region_close(region);
     free(peers->ports);
 }
 
 bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
     int slot = peers->comm->ranks.slots[rank];
     if (!peers->region || slot < 0) return false;
-    /* From msi_peers_close. */
+    /* From msi_peers_leave. */
     return atomic_load_explicit(&peers->region->areas[slot].left, memory_order_acquire) != 0;
 }
 

@@ -27,7 +27,9 @@ mst_status msi_peers_find_ports(struct msi_peers *peers, const struct mst_work *
 /* All ranks of this host have opened the region: deletes its key, and counts the processors that they have
  * together. */
 void msi_peers_set_all_here(struct msi_peers *peers);
-/* Tells the ranks of this host that this one has destroyed the group, and closes the region. */
+/* Tells the ranks of this host that this one has destroyed the group. Twice is harmless. */
+void msi_peers_leave(const struct msi_peers *peers);
+/* Closes the region. */
 void msi_peers_close(struct msi_peers *peers);
 
 /* Has that rank of this host destroyed the group? */

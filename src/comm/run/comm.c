@@ -172,8 +172,7 @@ mst_status msi_comm_join(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     if (comm->joined) return MST_OK;
     struct msi_wait wait = {msi_deadline(work->timeout_ms), work->wait.cancel};
-    mst_status st = comm->hooks.agree(comm->hooks.context, &wait);
-    if (st == MST_OK) st = comm->engine->open(comm, work, &wait);
+    mst_status st = comm->engine->open(comm, work, &wait);
     comm->joined = st == MST_OK;
     return st;
 }

@@ -214,6 +214,8 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
     struct msi_module *m = msi_module(comm);
     bool check = comm->config.check;
     (void)first;
+    mst_status st = msi_comm_agree(comm, wait);
+    if (st != MST_OK) return st;
     m->comm = comm;
     m->table = comm->config.backend;
     msi_list_init(&m->timed);
@@ -226,7 +228,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
                                         .scratch = msi_module_scratch,
                                         .context = m};
     if (check) m->headers = malloc((size_t)comm->size * sizeof *m->headers);
-    mst_status st = m->sources && (m->headers || !check) ? read_limit(m) : msi_fail_memory();
+    st = m->sources && (m->headers || !check) ? read_limit(m) : msi_fail_memory();
     if (st == MST_OK) fill_host(m, wait);
     if (st == MST_OK) st = gather(m, wait);
     if (st == MST_OK) st = open_made(m);

@@ -106,7 +106,8 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
                                               .barrier_survives = true};
     if (!net->peers) net->peers = calloc((size_t)comm->size, sizeof *net->peers);
     if (!net->peers) return msi_fail_memory();
-    mst_status st = comm->ranks.local > 1 ? msi_peers_open_region(&net->native.peers, wait) : MST_OK;
+    mst_status st = msi_comm_agree(comm, wait);
+    if (st == MST_OK && comm->ranks.local > 1) st = msi_peers_open_region(&net->native.peers, wait);
     if (st == MST_OK) st = msi_peers_find_ports(&net->native.peers, first, wait);
     if (st == MST_OK && !net->open) st = make_wake_fd(net);
     bool late = st == MST_ERR_STALLED || st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
@@ -128,6 +129,7 @@ static void hang_up(struct net *net) {
 
 static void close_engine(struct msi_comm *comm) {
     struct net *net = net_of(comm);
+    msi_peers_leave(&net->native.peers); /* before other ranks see that links are closed */
     if (net->open) {
         msi_listener_unwatch(comm->config.endpoint->listener, &net->wake);
         close(net->wake.fd);

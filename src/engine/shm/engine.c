@@ -21,6 +21,8 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
     struct msi_shm *shm = msi_shm(comm);
     (void)first;
     msi_native_init(comm);
+    mst_status st = msi_comm_agree(comm, wait);
+    if (st != MST_OK) return st;
     if (!shm->maps) shm->maps = msi_maps_new(comm->size);
     if (!shm->maps) return msi_fail_memory();
     comm->traits =

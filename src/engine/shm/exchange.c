@@ -383,7 +383,7 @@ bool msi_shm_share_input(struct msi_shm_coll *coll) {
     size_t each = d->count * d->element, bytes = each * (coll->parts ? (size_t)coll->region->size : 1);
     if (each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
     struct msi_blocks in = msi_op_in(&coll->work->op), out = msi_op_out(&coll->work->op);
-    bool one_place = !coll->uneven && !in.list;
+    bool one_place = !msi_op_is_uneven(&coll->work->op) && !in.list; /* the fast path has not set uneven */
     bool reduces_all = coll->work->op.reducer && !coll->parts && coll->dst_rank < 0;
     bool onto_itself = coll->parts && !coll->work->op.reducer && msi_blocks_overlap(&in, &out, bytes);
     bool broadcasts_little = coll->src_rank >= 0 && !coll->parts && bytes <= MSI_SMALL_CELL;

@@ -236,11 +236,42 @@ static void names(void) {
     mst_has_all_reduce_coalesced();
 }
 
+/* A rank is early with a block that may be read in place, after a call with blocks of different lengths. */
+static void early_after_uneven(void) {
+    enum { MOST = 64, BLOCK = 12 << 10 };
+    int n = mst_get_world_size(NULL), me = mst_get_rank(NULL), ranks[MOST];
+    size_t counts[MOST];
+    void *outs[MOST], *in = NULL, *out = NULL;
+    mst_group *group;
+    if (n > MOST) return;
+    EXPECT_OK(mst_alloc(BLOCK, &in));
+    EXPECT_OK(mst_alloc((size_t)n * BLOCK, &out));
+    for (int r = 0; r < n; r++) {
+        ranks[r] = r;
+        counts[r] = (size_t)r + 1;
+        outs[r] = (char *)out + (size_t)r * BLOCK;
+    }
+    memset(in, me + 1, BLOCK);
+    EXPECT_OK(mst_new_group(ranks, n, &group));
+    for (int round = 0; round < 3; round++) {
+        EXPECT_OK(mst_all_gather(outs, in, 0, MST_U8, .counts = counts, .group = group));
+        if (me != round % n) usleep(20000); /* late */
+        EXPECT_OK(
+            mst_all_gather_into_tensor(out, in, BLOCK, MST_U8, .group = group, .timeout_ms = TIMEOUT_MS));
+        for (int r = 0; r < n; r++) REQUIRE(((char *)out)[(size_t)(r + 1) * BLOCK - 1] == r + 1);
+        EXPECT_OK(mst_barrier(.group = group, .timeout_ms = TIMEOUT_MS));
+    }
+    EXPECT_OK(mst_destroy_process_group(group));
+    mst_free(in);
+    mst_free(out);
+}
+
 static const struct {
     const char *name;
     void (*body)(void);
 } scenarios[] = {{"names", names},
                  {"memory", memory},
+                 {"early_after_uneven", early_after_uneven},
                  {"barriers", barriers},
                  {"mixed", mixed},
                  {"many", many_works},
