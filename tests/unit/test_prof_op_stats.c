@@ -251,11 +251,11 @@ static void test_the_oldest_calls_are_forgotten(void **state) {
         kit_add(stats, &world, "barrier", MSI_SHARE_NONE, 0, i, 1000);
     assert_int_equal(stats->call_count, MSI_OP_STATS_CALLS);
     assert_int_equal(stats->groups[0].forgotten, 10);
-    assert_int_equal(stats->groups[0].floor, 10);
+    assert_int_equal(stats->groups[0].first_seq, 10);
     assert_int_equal(stats->groups[1].forgotten, 0);
     kit_add(stats, &dp, "all_reduce", MSI_SHARE_TWICE, 64, 10, 1000);
     assert_int_equal(stats->groups[1].forgotten, 1);
-    assert_int_equal(stats->groups[1].floor, 1);
+    assert_int_equal(stats->groups[1].first_seq, 1);
 }
 
 static void test_messages_are_not_remembered(void **state) {

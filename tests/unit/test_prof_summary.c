@@ -456,7 +456,7 @@ static void test_the_summary_as_json(void **state) {
         "\"avg_comm_ms\":2.000000,\"avg_straggler_ms\":0.000000}}]}],"
         "\"groups\":[{\"group\":\"world\",\"group_id\":\"w\",\"group_size\":2,\"paired\":1,\"mutual\":1,"
         "\"clashes\":0,"
-        "\"forgotten\":0,\"floor\":0,\"last\":[{\"rank\":0,\"calls\":1,\"waited_ms\":1.000000},"
+        "\"forgotten\":0,\"first_seq\":0,\"last\":[{\"rank\":0,\"calls\":1,\"waited_ms\":1.000000},"
         "{\"rank\":1,\"calls\":0,\"waited_ms\":0.000000}]}],"
         "\"unpaired\":[{\"op\":\"all_reduce\",\"group\":\"world\",\"group_id\":\"w\",\"group_size\":2,"
         "\"calls\":1,"

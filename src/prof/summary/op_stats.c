@@ -170,7 +170,7 @@ bool msi_op_stats_time(struct msi_op_stats *stats, struct msi_op_stats_row *row,
 
 static void forget(struct msi_op_stats_group *group, uint64_t seq) {
     group->forgotten++;
-    if (seq >= group->floor) group->floor = seq + 1;
+    if (seq >= group->first_seq) group->first_seq = seq + 1;
 }
 
 static bool append_call(struct msi_op_stats *stats, struct msi_op_stats_call_ref call) {

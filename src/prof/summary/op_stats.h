@@ -46,7 +46,7 @@ struct msi_op_stats_row {
 
 struct msi_op_stats_group {
     struct msi_prof_group *is; /* a copy */
-    uint64_t floor;            /* calls with a lower seq are forgotten */
+    uint64_t first_seq;        /* calls with a lower seq are forgotten */
     uint64_t forgotten;        /* number of remembered calls that were forgotten */
 };
 

@@ -2,7 +2,7 @@
  * op_stats_codec.c - statistics as bytes, which ranks exchange through the store. See op_stats.h.
  *
  *     version debug lost
- *     count, groups: number size rank floor forgotten id name, then size ranks
+ *     count, groups: number size rank first_seq forgotten id name, then size ranks
  *     count, rows, and the row "other": name call has_function [function] group share message NUMBERS coarse,
  *            then count and durations, each as the difference to the one before, or count and (bucket, count)
  *     count, calls: row seq ns, oldest first
@@ -45,7 +45,7 @@ static void put_group(struct msi_buf *to, const struct msi_op_stats_group *group
     put(to, (uint64_t)is->number);
     put(to, (uint64_t)is->size);
     put(to, (uint64_t)is->rank);
-    put(to, group->floor);
+    put(to, group->first_seq);
     put(to, group->forgotten);
     put_text(to, is->id);
     put_text(to, is->name);
@@ -163,7 +163,8 @@ static bool get_group(struct reader *r) {
     struct msi_op_stats_group group = {0};
     if (!get_int(r, INT32_MAX, "the number of a group", &is.number) ||
         !get_int(r, INT32_MAX, "the size of a group", &is.size) ||
-        !get_int(r, INT32_MAX, "a rank", &is.rank) || !get(r, INT64_MAX, "a sequence number", &group.floor) ||
+        !get_int(r, INT32_MAX, "a rank", &is.rank) ||
+        !get(r, INT64_MAX, "a sequence number", &group.first_seq) ||
         !get(r, INT64_MAX, "a count", &group.forgotten) || !get_text(r, &is.id) || !get_text(r, &is.name))
         return false;
     if (is.size < 1 || is.size > r->end - r->at || is.rank >= is.size)
@@ -178,7 +179,7 @@ static bool get_group(struct reader *r) {
     free(ranks);
     if (made < 0) return no_memory(r);
     if (!ok) return false;
-    r->stats->groups[made].floor = group.floor;
+    r->stats->groups[made].first_seq = group.first_seq;
     r->stats->groups[made].forgotten = group.forgotten;
     return true;
 }

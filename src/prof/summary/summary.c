@@ -70,7 +70,7 @@ static void merge_group(struct msi_summary *s, const struct known *known, bool f
     if (fresh)
         s->groups[s->group_count++] = (struct msi_summary_group){.is = group->is, .first = known->rank};
     struct msi_summary_group *all = &s->groups[s->group_count - 1];
-    if (group->floor > all->floor) all->floor = group->floor;
+    if (group->first_seq > all->first_seq) all->first_seq = group->first_seq;
     if (group->forgotten > all->forgotten) all->forgotten = group->forgotten;
     s->group_of[known->rank][known->local] = (int)s->group_count - 1;
 }

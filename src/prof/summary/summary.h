@@ -48,7 +48,7 @@ struct msi_summary_group {
     int member_count;
     uint64_t paired;    /* calls that all members have */
     uint64_t mutual;    /* of these: calls in which every rank waits for every other */
-    uint64_t floor;     /* calls with a lower seq are forgotten by some rank */
+    uint64_t first_seq; /* calls with a lower seq are forgotten by some rank */
     uint64_t forgotten; /* calls that the most forgetful rank forgot */
     uint64_t clashes;   /* sequence numbers that are different calls on different ranks; the first one: */
     uint64_t clash_seq;

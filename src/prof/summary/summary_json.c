@@ -107,7 +107,7 @@ static void put_group(struct msi_json_out *out, const struct msi_summary_group *
     msi_json_member_uint(out, "mutual", group->mutual);
     msi_json_member_uint(out, "clashes", group->clashes);
     msi_json_member_uint(out, "forgotten", group->forgotten);
-    msi_json_member_uint(out, "floor", group->floor);
+    msi_json_member_uint(out, "first_seq", group->first_seq);
     msi_json_member_array(out, "last");
     for (int i = 0; i < group->member_count; i++) {
         msi_json_put_object(out);

@@ -99,7 +99,7 @@ static mst_status list_members(struct msi_summary *s, struct msi_summary_group *
 static void begin_cursors(struct pairing *p, const struct msi_summary_group *group) {
     for (int i = 0; i < group->member_count; i++) {
         int rank = group->members[i].rank;
-        const struct call *begin = seek(p, rank, p->group, group->floor),
+        const struct call *begin = seek(p, rank, p->group, group->first_seq),
                           *end = seek(p, rank, p->group + 1, 0);
         p->cursors[i] = (struct cursor){begin, begin, end, p->s->stats[rank]->rows, rank};
     }

@@ -232,7 +232,7 @@ static void add_unpaired(const struct msi_summary *s, struct msi_buf *to) {
             add_group(to, group);
             msi_buf_add_format(
                 to, ": the breakdown begins at call %llu, since a rank remembers its last %d calls\n",
-                (unsigned long long)group->floor, MSI_OP_STATS_CALLS);
+                (unsigned long long)group->first_seq, MSI_OP_STATS_CALLS);
         }
     }
 }
