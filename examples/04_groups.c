@@ -42,7 +42,7 @@ int main(void) {
     /* Rank 0 gathers the results and prints them. */
     int *all = rank == 0 ? malloc((size_t)size * sizeof sums) : NULL;
     if (rank == 0 && !all) exit(1);
-    check(mst_gather(all, sums, 2, MST_I32, .dst = 0));
+    check(mst_gather(all, sums, 2, MST_I32));
     for (int r = 0; r < size && rank == 0; r++) printf("rank %d%s", r, (r + 1) % columns ? "   " : "\n");
     for (int r = 0; r < size && rank == 0; r++)
         printf("rank %d in row %d, column %d: sum of the row %d, sum of the column %d\n", r, r / columns,

@@ -18,11 +18,11 @@ static void check(mst_status status) {
 static void pass_token(int rank, int size, int left, int right) {
     int token = 0;
     if (size == 1) return;
-    if (rank > 0) check(mst_recv(&token, 1, MST_I32, .src = left));
+    if (rank > 0) check(mst_recv(&token, 1, MST_I32, left));
     token += rank;
-    check(mst_send(&token, 1, MST_I32, .dst = right));
+    check(mst_send(&token, 1, MST_I32, right));
     mst_printf_all("sent the token to rank %d; its value is %d\n", right, token);
-    if (rank == 0) check(mst_recv(&token, 1, MST_I32, .src = left));
+    if (rank == 0) check(mst_recv(&token, 1, MST_I32, left));
     mst_printf("the token is back; its value is %d, the sum of all ranks\n", token);
 }
 

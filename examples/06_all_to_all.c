@@ -50,7 +50,7 @@ int main(void) {
 
     if (total) mst_printf_all("%zu numbers, from %d to %d\n", total, sorted[0], sorted[total - 1]);
     uint64_t all = total;
-    check(mst_reduce(&all, 1, MST_U64, .dst = 0));
+    check(mst_reduce(&all, 1, MST_U64, .root = 0));
     mst_printf("%llu numbers, sorted over %d ranks\n", (unsigned long long)all, size);
     free(sorted);
     free(mine);

@@ -57,8 +57,7 @@ int main(void) {
 
     /* The first rank of each tp group gathers the gradient of all weights; rank 0 prints it. */
     float whole[WIDTH];
-    int first = mst_mesh_rank_at(mesh, (int[]){coordinate[0], 0});
-    check(mst_gather(whole, gradient + from, (size_t)(to - from), MST_F32, .group = tp, .dst = first));
+    check(mst_gather(whole, gradient + from, (size_t)(to - from), MST_F32, .group = tp));
     if (mst_get_rank(NULL) == 0) {
         printf("%d ranks as dp=%d,tp=%d: loss %.4f, gradient", size, shape[0], shape[1], loss);
         for (int i = 0; i < WIDTH; i++) printf(" %.3f", whole[i]);

@@ -272,11 +272,12 @@ const mst_backend_capability *mst_backend_rows(const char *name);
  */
 const char *mst_get_backend(const mst_group *group);
 
-typedef struct mst_exchange_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(int timeout_ms); /* 0: the group's */
+#define mst_exchange_options_fields                                                                          \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(int timeout_ms); /* 0: the group's */                                                         \
     MST_OPTION(mst_cancel *cancel);
+typedef struct mst_exchange_options {
+    mst_exchange_options_fields
 } mst_exchange_options;
 
 /*
@@ -291,13 +292,9 @@ mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst
 
 #ifdef __cplusplus
 }
-inline mst_status mst_set_backend(mst_group *group, const char *backend, mst_exchange_options options = {},
-                                  MST_SITE_PARAMETERS) {
-    return mst_set_backend_with(group, backend, MST_FILL_OPTIONS(options));
-}
-#else
-#define mst_set_backend(group, ...)                                                                          \
-    mst_set_backend_with(group, MST_LAST_POSITIONAL(__VA_ARGS__),                                            \
-                         MST_OPTIONS_AFTER(mst_exchange_options, __VA_ARGS__))
 #endif
+
+MST_WRAP_2(mst_set_backend, mst_exchange_options, mst_group *, const char *)
+
+#define mst_set_backend(...) MST_CALL_2(mst_set_backend, mst_exchange_options, __VA_ARGS__)
 #endif

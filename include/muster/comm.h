@@ -9,8 +9,11 @@
  *     faster.
  *  3. One thread at a time uses a group. Different threads may use different groups concurrently.
  *  4. count is in elements and may be 0. Outputs come first, then inputs, then the count, then the dtype.
- *     Other arguments are named: mst_all_reduce(grad, n, MST_F32, .op = MST_AVG, .group = dp).
- *  5. All calls block until the operation is complete, unless .work or .stream is given, and return a status
+ *     Other arguments are named: mst_all_reduce(grad, n, MST_F32, .op = MST_AVG, .group = dp). In C++20 the
+ *     named arguments must be in the order of struct mst_call.
+ *  5. A rank in a call, a root or a peer, is a rank in the call's group. mst_get_group_rank and
+ *     mst_get_global_rank translate.
+ *  6. All calls block until the operation is complete, unless .work or .stream is given, and return a status
  *     of status.h.
  */
 #ifndef MUSTER_COMM_H
@@ -28,37 +31,36 @@ typedef struct mst_work mst_work; /* an operation in progress */
 enum { MST_ANY_SOURCE = -1 };
 
 /* Options of the communication calls. */
-typedef struct mst_call {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(mst_group *group); /* NULL: the default world */
-    MST_OPTION(int timeout_ms);   /* 0: the group's */
-    MST_OPTION(mst_cancel *cancel);
-    MST_OPTION(mst_work **work); /* not NULL: do not block, and return a work to wait for */
-    MST_OPTION(mst_op op);
-    MST_OPTION(double factor);  /* of PREMUL_SUM; 0 stands for 1 */
-    MST_OPTION(const void *in); /* broadcast, all_reduce, reduce: the input, if it is not buf */
-    MST_OPTION(int src);        /* the root, or the sender: a global rank */
-    MST_OPTION(int dst);        /* the root, or the receiver: a global rank */
-    /* The same as group ranks; 0: not given. Name group rank 0 by its global rank. */
-    MST_OPTION(int group_src);
-    MST_OPTION(int group_dst);
-    MST_OPTION(int tag);                  /* a message matches only a receive with the same tag */
-    MST_OPTION(int *sender);              /* recv: set to the sender's global rank */
-    MST_OPTION(const size_t *counts);     /* list forms: elements of each group rank; NULL: count each */
-    MST_OPTION(const size_t *out_splits); /* all_to_all: elements from each group rank */
-    MST_OPTION(const size_t *in_splits);  /* all_to_all: elements to each group rank */
-    /* The result depends on the inputs alone, bit for bit, not on the algorithm. */
-    MST_OPTION(bool deterministic);
-    MST_OPTION(bool wait_all_ranks); /* monitored_barrier: name all missing ranks, not only the first */
-    /*
-     * A cudaStream_t: the operation is enqueued on this stream. Without .work the call returns once it is
-     * enqueued, like a kernel launch. NULL: the operation uses an internal stream, and the call blocks as
-     * usual.
-     */
-    MST_OPTION(void *stream);
-    MST_OPTION(bool prof);            /* record this call while profiling is enabled; see prof.h */
+#define mst_call_fields                                                                                      \
+    MST_OPTIONS_HEAD                                                                                         \
+    /* Of single calls. A call rejects the options that it does not use. */                                  \
+    MST_OPTION(mst_op op); /* reductions; default MST_SUM */                                                 \
+    MST_OPTION(int root);  /* broadcast, reduce, gather, scatter: a rank of the group; default 0 */          \
+    MST_OPTION(int tag);   /* messages: a message matches only a receive with the same tag */                \
+    /* Reductions: the result depends on the inputs alone, bit for bit, not on the algorithm. */             \
+    MST_OPTION(bool deterministic);                                                                          \
+    MST_OPTION(bool wait_all_ranks);     /* monitored_barrier: name all missing ranks, not only the first */ \
+    MST_OPTION(double factor);           /* of PREMUL_SUM; 0 stands for 1 */                                 \
+    MST_OPTION(const void *in);          /* broadcast, all_reduce, reduce: the input, if it is not buf */    \
+    MST_OPTION(const size_t *counts);    /* list forms: elements of each rank; NULL: count each */           \
+    MST_OPTION(const size_t *in_splits); /* all_to_all: elements to each rank */                             \
+    MST_OPTION(const size_t *out_splits); /* all_to_all: elements from each rank */                          \
+    MST_OPTION(int *sender);              /* recv: set to the sender's rank in the group */                  \
+    /* Of all calls. */                                                                                      \
+    MST_OPTION(mst_group *group); /* NULL: the default world */                                              \
+    MST_OPTION(int timeout_ms);   /* 0: the group's */                                                       \
+    MST_OPTION(mst_cancel *cancel);                                                                          \
+    MST_OPTION(mst_work **work); /* not NULL: do not block, and return a work to wait for */                 \
+    /* \
+     * A cudaStream_t: the operation is enqueued on this stream. Without .work the call returns once it is \
+     * enqueued, like a kernel launch. NULL: the operation uses an internal stream, and the call blocks as \
+     * usual. \
+     */                                                                                                     \
+    MST_OPTION(void *stream);                                                                                \
+    MST_OPTION(bool prof);            /* record this call while profiling is enabled; see prof.h */          \
     MST_OPTION(const char *log_name); /* the name in the profile; default: the call without mst_ */
+typedef struct mst_call {
+    mst_call_fields
 } mst_call;
 
 /*
@@ -75,7 +77,7 @@ mst_status mst_barrier_with(const mst_call *call);
 mst_status mst_monitored_barrier_with(const mst_call *call);
 
 /*
- * In place, or out of place with .in. After reduce only .dst has the result; the other buffers are unchanged.
+ * In place, or out of place with .in. After reduce only .root has the result; the other buffers are unchanged.
  */
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
@@ -128,31 +130,33 @@ bool mst_has_all_reduce_coalesced(void);
  * or MST_ANY_SOURCE. The counts must be equal, else MST_ERR_MISMATCH. isend and irecv do not block and
  * require .work.
  */
-mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call);
-mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
-mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call);
-mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
+mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call);
+mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call);
+mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call);
+mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call);
 
 /* One message of a batch. */
 typedef struct mst_p2p {
     void *buf; /* only read if send is true */
     size_t count;
     mst_dtype dtype;
-    int peer; /* global rank */
+    int peer; /* rank in the group */
     int tag;
     bool send; /* false: receive */
 } mst_p2p;
-/* Starts all messages without deadlock; fills in n works. Uses only the option .group. */
+/* Starts all messages without deadlock; fills in n works. Its options are those of all calls but .work. */
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *call);
 
-/* Byte strings of unknown length. The receiver frees them with mst_bytes_free. These calls always block. */
-mst_status mst_broadcast_bytes_with(mst_bytes *bytes,
-                                    const mst_call *call); /* input on .src, output on other ranks */
+/*
+ * Byte strings of unknown length. Outputs are new on every rank, also on the root; free them with
+ * mst_bytes_free. Inputs are borrowed. These calls always block.
+ */
+mst_status mst_broadcast_bytes_with(mst_bytes *out, const void *data, size_t len, const mst_call *call);
 mst_status mst_all_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *call);
 mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *call);
 mst_status mst_scatter_bytes_with(mst_bytes *out, const mst_bytes *ins, const mst_call *call);
-mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *call);
-mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *call);
+mst_status mst_send_bytes_with(const void *data, size_t len, int dst, const mst_call *call);
+mst_status mst_recv_bytes_with(mst_bytes *out, int src, const mst_call *call);
 
 /*
  * Works. The caller releases each work exactly once, also after a failure: with mst_wait, which waits for
@@ -160,12 +164,13 @@ mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *call);
  * Later calls with the work return MST_ERR_STATE. Destroying a group ends its works; until then they may
  * write to their buffers.
  */
-typedef struct mst_wait_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    /* 0: the deadline of the operation. MST_ERR_TIMEOUT leaves the work valid. */
-    MST_OPTION(int timeout_ms);
+#define mst_wait_options_fields                                                                              \
+    MST_OPTIONS_HEAD                                                                                         \
+    /* 0: the deadline of the operation. MST_ERR_TIMEOUT leaves the work valid. */                           \
+    MST_OPTION(int timeout_ms);                                                                              \
     MST_OPTION(mst_cancel *cancel);
+typedef struct mst_wait_options {
+    mst_wait_options_fields
 } mst_wait_options;
 mst_status mst_wait_with(mst_work *work, const mst_wait_options *options);
 /* Makes progress and sets *done. Does not block. */
@@ -185,7 +190,7 @@ void mst_work_free(mst_work *work);
 /*
  * Allocates page-aligned, zeroed memory that the other ranks of the host access in place: inputs of more than
  * a few KiB are not copied, and a large all_reduce on such memory needs no other buffers. Free it with
- * mst_free when no operation uses it. After a failed call, another rank may still write into the call's
+ * mst_free when no operation uses it. memory is the address of a pointer of any type. After a failed call, another rank may still write into the call's
  * tensors for a short time.
  */
 mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *call);
@@ -193,107 +198,74 @@ void mst_free(void *memory);
 
 #ifdef __cplusplus
 }
-#define MST_CPP_CALL(name, parameters, ...) MST_CPP_WRAP(mst_call, name, parameters, __VA_ARGS__)
-inline mst_status mst_barrier(mst_call call = {}, MST_SITE_PARAMETERS) {
-    return mst_barrier_with(MST_FILL_OPTIONS(call));
-}
-inline mst_status mst_monitored_barrier(mst_call call = {}, MST_SITE_PARAMETERS) {
-    return mst_monitored_barrier_with(MST_FILL_OPTIONS(call));
-}
-inline mst_status mst_wait(mst_work *work, mst_wait_options options = {}, MST_SITE_PARAMETERS) {
-    return mst_wait_with(work, MST_FILL_OPTIONS(options));
-}
-MST_CPP_CALL(mst_broadcast, (void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_all_reduce, (void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_reduce, (void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_inference_all_reduce, (void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_all_gather_into_tensor, (void *out, const void *in, size_t count, mst_dtype dtype), out, in,
-             count, dtype)
-MST_CPP_CALL(mst_reduce_scatter_tensor, (void *out, const void *in, size_t count, mst_dtype dtype), out, in,
-             count, dtype)
-MST_CPP_CALL(mst_gather, (void *out, const void *in, size_t count, mst_dtype dtype), out, in, count, dtype)
-MST_CPP_CALL(mst_scatter, (void *out, const void *in, size_t count, mst_dtype dtype), out, in, count, dtype)
-MST_CPP_CALL(mst_all_to_all_single, (void *out, const void *in, size_t count, mst_dtype dtype), out, in,
-             count, dtype)
-MST_CPP_CALL(mst_reduce_scatter_fn, (void *out, const void *in, size_t count, mst_dtype dtype), out, in,
-             count, dtype)
-MST_CPP_CALL(mst_allgather_fn, (void *out, const void *in, size_t count, mst_dtype dtype), out, in, count,
-             dtype)
-MST_CPP_CALL(mst_all_gather, (void *const *outs, const void *in, size_t count, mst_dtype dtype), outs, in,
-             count, dtype)
-MST_CPP_CALL(mst_reduce_scatter, (void *out, const void *const *ins, size_t count, mst_dtype dtype), out, ins,
-             count, dtype)
-MST_CPP_CALL(mst_all_to_all, (void *const *outs, const void *const *ins, size_t count, mst_dtype dtype), outs,
-             ins, count, dtype)
-MST_CPP_CALL(mst_all_reduce_coalesced, (void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype),
-             bufs, counts, n, dtype)
-MST_CPP_CALL(mst_all_gather_coalesced,
-             (void *const *outs, const void *const *ins, const size_t *counts, size_t n, mst_dtype dtype),
-             outs, ins, counts, n, dtype)
-MST_CPP_CALL(mst_reduce_scatter_coalesced,
-             (void *const *outs, const void *const *ins, const size_t *counts, size_t n, mst_dtype dtype),
-             outs, ins, counts, n, dtype)
-MST_CPP_CALL(mst_send, (const void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_recv, (void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_isend, (const void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_irecv, (void *buf, size_t count, mst_dtype dtype), buf, count, dtype)
-MST_CPP_CALL(mst_batch_isend_irecv, (const mst_p2p *ops, size_t n, mst_work **works), ops, n, works)
-MST_CPP_CALL(mst_broadcast_bytes, (mst_bytes * bytes), bytes)
-MST_CPP_CALL(mst_all_gather_bytes, (mst_bytes * outs, const void *data, size_t len), outs, data, len)
-MST_CPP_CALL(mst_gather_bytes, (mst_bytes * outs, const void *data, size_t len), outs, data, len)
-MST_CPP_CALL(mst_scatter_bytes, (mst_bytes * out, const mst_bytes *ins), out, ins)
-MST_CPP_CALL(mst_send_bytes, (const void *data, size_t len), data, len)
-MST_CPP_CALL(mst_recv_bytes, (mst_bytes * out), out)
-MST_CPP_CALL(mst_alloc, (size_t bytes, void **memory), bytes, memory)
-#undef MST_CPP_CALL
-#else
-#define MST_CALL_ARGS(...)         MST_LAST_POSITIONAL(__VA_ARGS__), MST_OPTIONS_AFTER(mst_call, __VA_ARGS__)
-
-#define mst_barrier(...)           mst_barrier_with(MST_OPTIONS(mst_call, __VA_ARGS__))
-#define mst_monitored_barrier(...) mst_monitored_barrier_with(MST_OPTIONS(mst_call, __VA_ARGS__))
-#define mst_wait(...)                                                                                        \
-    mst_wait_with(MST_LAST_POSITIONAL(__VA_ARGS__), MST_OPTIONS_AFTER(mst_wait_options, __VA_ARGS__))
-
-#define mst_broadcast(buf, count, ...)  mst_broadcast_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_reduce(buf, count, ...) mst_all_reduce_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_reduce(buf, count, ...)     mst_reduce_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_inference_all_reduce(buf, count, ...)                                                            \
-    mst_inference_all_reduce_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_gather_into_tensor(out, in, count, ...)                                                      \
-    mst_all_gather_into_tensor_with(out, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_reduce_scatter_tensor(out, in, count, ...)                                                       \
-    mst_reduce_scatter_tensor_with(out, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_gather(out, in, count, ...)  mst_gather_with(out, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_scatter(out, in, count, ...) mst_scatter_with(out, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_to_all_single(out, in, count, ...)                                                           \
-    mst_all_to_all_single_with(out, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_gather(outs, in, count, ...) mst_all_gather_with(outs, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_reduce_scatter(out, ins, count, ...)                                                             \
-    mst_reduce_scatter_with(out, ins, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_to_all(outs, ins, count, ...)                                                                \
-    mst_all_to_all_with(outs, ins, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_reduce_coalesced(bufs, counts, n, ...)                                                       \
-    mst_all_reduce_coalesced_with(bufs, counts, n, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_gather_coalesced(outs, ins, counts, n, ...)                                                  \
-    mst_all_gather_coalesced_with(outs, ins, counts, n, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_reduce_scatter_coalesced(outs, ins, counts, n, ...)                                              \
-    mst_reduce_scatter_coalesced_with(outs, ins, counts, n, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_reduce_scatter_fn(out, in, count, ...)                                                           \
-    mst_reduce_scatter_fn_with(out, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_allgather_fn(out, in, count, ...)                                                                \
-    mst_allgather_fn_with(out, in, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_send(buf, count, ...)          mst_send_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_recv(buf, count, ...)          mst_recv_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_isend(buf, count, ...)         mst_isend_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_irecv(buf, count, ...)         mst_irecv_with(buf, count, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_batch_isend_irecv(ops, n, ...) mst_batch_isend_irecv_with(ops, n, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_broadcast_bytes(...)           mst_broadcast_bytes_with(MST_CALL_ARGS(__VA_ARGS__))
-#define mst_all_gather_bytes(outs, data, ...)                                                                \
-    mst_all_gather_bytes_with(outs, data, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_gather_bytes(outs, data, ...) mst_gather_bytes_with(outs, data, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_scatter_bytes(out, ...)       mst_scatter_bytes_with(out, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_send_bytes(data, ...)         mst_send_bytes_with(data, MST_CALL_ARGS(__VA_ARGS__))
-#define mst_recv_bytes(...)               mst_recv_bytes_with(MST_CALL_ARGS(__VA_ARGS__))
-#define mst_alloc(bytes, ...)             mst_alloc_with(bytes, MST_CALL_ARGS(__VA_ARGS__))
 #endif
+
+MST_WRAP_0(mst_barrier, mst_call)
+MST_WRAP_0(mst_monitored_barrier, mst_call)
+MST_WRAP_3(mst_broadcast, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_all_reduce, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_reduce, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_inference_all_reduce, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_4(mst_all_gather_into_tensor, mst_call, void *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_reduce_scatter_tensor, mst_call, void *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_gather, mst_call, void *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_scatter, mst_call, void *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_all_to_all_single, mst_call, void *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_all_gather, mst_call, void *const *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_reduce_scatter, mst_call, void *, const void *const *, size_t, mst_dtype)
+MST_WRAP_4(mst_all_to_all, mst_call, void *const *, const void *const *, size_t, mst_dtype)
+MST_WRAP_4(mst_all_reduce_coalesced, mst_call, void *const *, const size_t *, size_t, mst_dtype)
+MST_WRAP_5(mst_all_gather_coalesced, mst_call, void *const *, const void *const *, const size_t *, size_t,
+           mst_dtype)
+MST_WRAP_5(mst_reduce_scatter_coalesced, mst_call, void *const *, const void *const *, const size_t *, size_t,
+           mst_dtype)
+MST_WRAP_4(mst_reduce_scatter_fn, mst_call, void *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_allgather_fn, mst_call, void *, const void *, size_t, mst_dtype)
+MST_WRAP_PEER_4(mst_send, mst_call, const void *, size_t, mst_dtype)
+MST_WRAP_PEER_4(mst_recv, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_PEER_4(mst_isend, mst_call, const void *, size_t, mst_dtype)
+MST_WRAP_PEER_4(mst_irecv, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_batch_isend_irecv, mst_call, const mst_p2p *, size_t, mst_work **)
+MST_WRAP_3(mst_broadcast_bytes, mst_call, mst_bytes *, const void *, size_t)
+MST_WRAP_3(mst_all_gather_bytes, mst_call, mst_bytes *, const void *, size_t)
+MST_WRAP_3(mst_gather_bytes, mst_call, mst_bytes *, const void *, size_t)
+MST_WRAP_2(mst_scatter_bytes, mst_call, mst_bytes *, const mst_bytes *)
+MST_WRAP_PEER_3(mst_send_bytes, mst_call, const void *, size_t)
+MST_WRAP_PEER_2(mst_recv_bytes, mst_call, mst_bytes *)
+MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
+
+#define mst_barrier(...)                  MST_CALL_0(mst_barrier, mst_call, __VA_ARGS__)
+#define mst_monitored_barrier(...)        MST_CALL_0(mst_monitored_barrier, mst_call, __VA_ARGS__)
+#define mst_broadcast(...)                MST_CALL_3(mst_broadcast, mst_call, __VA_ARGS__)
+#define mst_all_reduce(...)               MST_CALL_3(mst_all_reduce, mst_call, __VA_ARGS__)
+#define mst_reduce(...)                   MST_CALL_3(mst_reduce, mst_call, __VA_ARGS__)
+#define mst_inference_all_reduce(...)     MST_CALL_3(mst_inference_all_reduce, mst_call, __VA_ARGS__)
+#define mst_all_gather_into_tensor(...)   MST_CALL_4(mst_all_gather_into_tensor, mst_call, __VA_ARGS__)
+#define mst_reduce_scatter_tensor(...)    MST_CALL_4(mst_reduce_scatter_tensor, mst_call, __VA_ARGS__)
+#define mst_gather(...)                   MST_CALL_4(mst_gather, mst_call, __VA_ARGS__)
+#define mst_scatter(...)                  MST_CALL_4(mst_scatter, mst_call, __VA_ARGS__)
+#define mst_all_to_all_single(...)        MST_CALL_4(mst_all_to_all_single, mst_call, __VA_ARGS__)
+#define mst_all_gather(...)               MST_CALL_4(mst_all_gather, mst_call, __VA_ARGS__)
+#define mst_reduce_scatter(...)           MST_CALL_4(mst_reduce_scatter, mst_call, __VA_ARGS__)
+#define mst_all_to_all(...)               MST_CALL_4(mst_all_to_all, mst_call, __VA_ARGS__)
+#define mst_all_reduce_coalesced(...)     MST_CALL_4(mst_all_reduce_coalesced, mst_call, __VA_ARGS__)
+#define mst_all_gather_coalesced(...)     MST_CALL_5(mst_all_gather_coalesced, mst_call, __VA_ARGS__)
+#define mst_reduce_scatter_coalesced(...) MST_CALL_5(mst_reduce_scatter_coalesced, mst_call, __VA_ARGS__)
+#define mst_reduce_scatter_fn(...)        MST_CALL_4(mst_reduce_scatter_fn, mst_call, __VA_ARGS__)
+#define mst_allgather_fn(...)             MST_CALL_4(mst_allgather_fn, mst_call, __VA_ARGS__)
+#define mst_send(buf, count, dtype, ...)  MST_CALL_PEER_4(mst_send, mst_call, buf, count, dtype, __VA_ARGS__)
+#define mst_recv(buf, count, dtype, ...)  MST_CALL_PEER_4(mst_recv, mst_call, buf, count, dtype, __VA_ARGS__)
+#define mst_isend(buf, count, dtype, ...) MST_CALL_PEER_4(mst_isend, mst_call, buf, count, dtype, __VA_ARGS__)
+#define mst_irecv(buf, count, dtype, ...) MST_CALL_PEER_4(mst_irecv, mst_call, buf, count, dtype, __VA_ARGS__)
+#define mst_batch_isend_irecv(...)        MST_CALL_3(mst_batch_isend_irecv, mst_call, __VA_ARGS__)
+#define mst_broadcast_bytes(...)          MST_CALL_3(mst_broadcast_bytes, mst_call, __VA_ARGS__)
+#define mst_all_gather_bytes(...)         MST_CALL_3(mst_all_gather_bytes, mst_call, __VA_ARGS__)
+#define mst_gather_bytes(...)             MST_CALL_3(mst_gather_bytes, mst_call, __VA_ARGS__)
+#define mst_scatter_bytes(...)            MST_CALL_2(mst_scatter_bytes, mst_call, __VA_ARGS__)
+#define mst_send_bytes(data, len, ...)    MST_CALL_PEER_3(mst_send_bytes, mst_call, data, len, __VA_ARGS__)
+#define mst_recv_bytes(out, ...)          MST_CALL_PEER_2(mst_recv_bytes, mst_call, out, __VA_ARGS__)
+#define mst_wait(...)                     MST_CALL_1(mst_wait, mst_wait_options, __VA_ARGS__)
+#define mst_alloc(bytes, ...)                                                                                \
+    mst_alloc_with(bytes, MST_POINTER_ADDRESS(MST_FIRST(__VA_ARGS__, )),                                     \
+                   MST_OPTIONS(mst_call, MST_REST(__VA_ARGS__, )))
 #endif

@@ -33,14 +33,15 @@ typedef struct mst_discovery {
     const char *master_addr_from, *master_port_from;
 } mst_discovery;
 
-typedef struct mst_discover_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(bool no_discovery); /* use only RANK and WORLD_SIZE */
-    MST_OPTION(bool verbose);      /* print the result on standard error in one line */
-    /* Set the known ones of RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. No
-       other thread may use the environment during the call. */
+#define mst_discover_options_fields                                                                            \
+    MST_OPTIONS_HEAD                                                                                           \
+    MST_OPTION(bool no_discovery); /* use only RANK and WORLD_SIZE */                                          \
+    MST_OPTION(bool verbose);      /* print the result on standard error in one line */                        \
+    /* Set the known ones of RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. No \
+       other thread may use the environment during the call. */ \
     MST_OPTION(bool set_env);
+typedef struct mst_discover_options {
+    mst_discover_options_fields
 } mst_discover_options;
 
 /*
@@ -65,11 +66,9 @@ bool mst_in_dlts(void);
 
 #ifdef __cplusplus
 }
-inline mst_status mst_discover(mst_discovery *found, mst_discover_options options = {}, MST_SITE_PARAMETERS) {
-    return mst_discover_with(found, MST_FILL_OPTIONS(options));
-}
-#else
-#define mst_discover(...)                                                                                    \
-    mst_discover_with(MST_LAST_POSITIONAL(__VA_ARGS__), MST_OPTIONS_AFTER(mst_discover_options, __VA_ARGS__))
 #endif
+
+MST_WRAP_1(mst_discover, mst_discover_options, mst_discovery *)
+
+#define mst_discover(...) MST_CALL_1(mst_discover, mst_discover_options, __VA_ARGS__)
 #endif

@@ -26,32 +26,34 @@ extern "C" {
  *   "file:///path?rank=R&world_size=N"     a file on a shared file system that no earlier job has used
  * and defaults to env://. A non-zero world_size means that rank and world_size are given in the options.
  */
-typedef struct mst_init_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(const char *init_method);
-    MST_OPTION(int rank);
-    MST_OPTION(int world_size);
-    /* Of the rendezvous and, by default, of later calls; 0: MUSTER_INIT_TIMEOUT_MS, MUSTER_TIMEOUT_MS. */
-    MST_OPTION(int timeout_ms);
-    MST_OPTION(mst_store *store); /* for the rendezvous; borrowed until the world is closed */
-    MST_OPTION(mst_cancel *cancel);
-    /* DeepSpeed's auto_mpi_discovery = False: use only RANK, WORLD_SIZE, … */
-    MST_OPTION(bool no_discovery);
-    /* Set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT. */
-    MST_OPTION(bool set_env);
-    MST_OPTION(bool verbose);            /* print what was discovered on standard error in one line */
-    MST_OPTION(const char *backend);     /* see mst_get_backend; NULL: MUSTER_BACKEND */
+#define mst_init_options_fields                                                                              \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(const char *init_method);                                                                     \
+    MST_OPTION(int rank);                                                                                    \
+    MST_OPTION(int world_size);                                                                              \
+    /* Of the rendezvous and, by default, of later calls; 0: MUSTER_INIT_TIMEOUT_MS, MUSTER_TIMEOUT_MS. */   \
+    MST_OPTION(int timeout_ms);                                                                              \
+    MST_OPTION(mst_store *store); /* for the rendezvous; borrowed until the world is closed */               \
+    MST_OPTION(mst_cancel *cancel);                                                                          \
+    /* DeepSpeed's auto_mpi_discovery = False: use only RANK, WORLD_SIZE, … */                             \
+    MST_OPTION(bool no_discovery);                                                                           \
+    /* Set RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT. */                      \
+    MST_OPTION(bool set_env);                                                                                \
+    MST_OPTION(bool verbose);            /* print what was discovered on standard error in one line */       \
+    MST_OPTION(const char *backend);     /* see mst_get_backend; NULL: MUSTER_BACKEND */                     \
     MST_OPTION(const char *comm_device); /* as in FlexLLMGen: "cpu" is native, "gpu" is nccl */
+typedef struct mst_init_options {
+    mst_init_options_fields
 } mst_init_options;
 
-typedef struct mst_group_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(mst_group *world);    /* NULL: the default world */
-    MST_OPTION(int timeout_ms);      /* default deadline of calls on the group; 0: the world's */
-    MST_OPTION(const char *name);    /* shown in errors */
+#define mst_group_options_fields                                                                             \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(mst_group *world);    /* NULL: the default world */                                           \
+    MST_OPTION(int timeout_ms);      /* default deadline of calls on the group; 0: the world's */            \
+    MST_OPTION(const char *name);    /* shown in errors */                                                   \
     MST_OPTION(const char *backend); /* NULL: the world's */
+typedef struct mst_group_options {
+    mst_group_options_fields
 } mst_group_options;
 
 /* Opens the default world: blocks until all ranks have joined. Does nothing if it is open. */
@@ -108,17 +110,11 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
 
 #ifdef __cplusplus
 }
-inline mst_status mst_init(mst_init_options options = {}, MST_SITE_PARAMETERS) {
-    return mst_init_with(MST_FILL_OPTIONS(options));
-}
-inline mst_status mst_new_group(const int *ranks, int n, mst_group **group, mst_group_options options = {},
-                                MST_SITE_PARAMETERS) {
-    return mst_new_group_with(ranks, n, group, MST_FILL_OPTIONS(options));
-}
-#else
-#define mst_init(...) mst_init_with(MST_OPTIONS(mst_init_options, __VA_ARGS__))
-#define mst_new_group(ranks, n, ...)                                                                         \
-    mst_new_group_with(ranks, n, MST_LAST_POSITIONAL(__VA_ARGS__),                                           \
-                       MST_OPTIONS_AFTER(mst_group_options, __VA_ARGS__))
 #endif
+
+MST_WRAP_0(mst_init, mst_init_options)
+MST_WRAP_3(mst_new_group, mst_group_options, const int *, int, mst_group **)
+
+#define mst_init(...)      MST_CALL_0(mst_init, mst_init_options, __VA_ARGS__)
+#define mst_new_group(...) MST_CALL_3(mst_new_group, mst_group_options, __VA_ARGS__)
 #endif

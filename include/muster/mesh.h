@@ -30,13 +30,14 @@ extern "C" {
 
 typedef struct mst_mesh mst_mesh;
 
-typedef struct mst_mesh_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(mst_group *world);    /* NULL: the default world */
-    MST_OPTION(const int *ranks);    /* the ranks in row-major order; NULL: 0, 1, 2, … */
-    MST_OPTION(int timeout_ms);      /* default deadline of calls on its groups; 0: the world's */
+#define mst_mesh_options_fields                                                                              \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(mst_group *world);    /* NULL: the default world */                                           \
+    MST_OPTION(const int *ranks);    /* the ranks in row-major order; NULL: 0, 1, 2, … */                  \
+    MST_OPTION(int timeout_ms);      /* default deadline of calls on its groups; 0: the world's */           \
     MST_OPTION(const char *backend); /* of its groups; NULL: the world's */
+typedef struct mst_mesh_options {
+    mst_mesh_options_fields
 } mst_mesh_options;
 
 /*
@@ -88,22 +89,13 @@ int mst_mesh_get_local_rank(const mst_mesh *mesh, const char *dims);
 
 #ifdef __cplusplus
 }
-inline mst_status mst_init_device_mesh(const int *shape, int ndim, const char *const *names, mst_mesh **mesh,
-                                       mst_mesh_options options = {}, MST_SITE_PARAMETERS) {
-    return mst_init_device_mesh_with(shape, ndim, names, mesh, MST_FILL_OPTIONS(options));
-}
-inline mst_status mst_init_device_mesh_from(const char *text, mst_mesh **mesh, mst_mesh_options options = {},
-                                            MST_SITE_PARAMETERS) {
-    return mst_init_device_mesh_from_with(text, mesh, MST_FILL_OPTIONS(options));
-}
-#else
-#define mst_init_device_mesh(shape, ndim, names, ...)                                                        \
-    mst_init_device_mesh_with(shape, ndim, names, MST_LAST_POSITIONAL(__VA_ARGS__),                          \
-                              MST_OPTIONS_AFTER(mst_mesh_options, __VA_ARGS__))
-#define mst_init_device_mesh_from(text, ...)                                                                 \
-    mst_init_device_mesh_from_with(text, MST_LAST_POSITIONAL(__VA_ARGS__),                                   \
-                                   MST_OPTIONS_AFTER(mst_mesh_options, __VA_ARGS__))
 #endif
+
+MST_WRAP_4(mst_init_device_mesh, mst_mesh_options, const int *, int, const char *const *, mst_mesh **)
+MST_WRAP_2(mst_init_device_mesh_from, mst_mesh_options, const char *, mst_mesh **)
+
+#define mst_init_device_mesh(...)      MST_CALL_4(mst_init_device_mesh, mst_mesh_options, __VA_ARGS__)
+#define mst_init_device_mesh_from(...) MST_CALL_2(mst_init_device_mesh_from, mst_mesh_options, __VA_ARGS__)
 /* DeepSpeed's name. */
 #define mst_initialize_mesh_device mst_init_device_mesh
 #endif

@@ -55,12 +55,13 @@ mst_group *mst_get_pipeline_parallel_succ_group(void);
 const char *mst_get_comm_device(void);
 
 /* Costs for mst_partition_layers. */
-typedef struct mst_partition_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(const double *costs); /* of each layer, in any unit; NULL: equal */
-    MST_OPTION(double first);        /* additional cost of the first part: an embedding */
+#define mst_partition_options_fields                                                                         \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(const double *costs); /* of each layer, in any unit; NULL: equal */                           \
+    MST_OPTION(double first);        /* additional cost of the first part: an embedding */                   \
     MST_OPTION(double last);         /* additional cost of the last part: a head */
+typedef struct mst_partition_options {
+    mst_partition_options_fields
 } mst_partition_options;
 
 /*
@@ -104,29 +105,30 @@ typedef struct mst_pipeline_step {
 
 typedef mst_status (*mst_pipeline_callback)(const mst_pipeline_step *step, void *arg);
 
-typedef struct mst_pipeline_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(mst_group *group);     /* the stages; NULL: the default world */
-    MST_OPTION(const char *schedule); /* "1f1b" (default), "gpipe", "interleaved", "forward", "stream" */
-    MST_OPTION(int micros);           /* micro-batches (default 1); streaming: of each batch */
-    MST_OPTION(int chunks);           /* interleaved: parts of the model on each stage (default 2) */
-    MST_OPTION(int batches);          /* streaming (default: inner) */
-    MST_OPTION(int tokens);           /* streaming: new tokens of each batch (default 1) */
-    MST_OPTION(int inner);            /* streaming: interleaved batches (default: one per stage) */
-    /* The output of this stage's parts for a micro-batch; not needed for the last part. */
-    MST_OPTION(mst_shape out);
-    MST_OPTION(mst_shape prompt); /* streaming: the same for the prompt; default: out */
-    MST_OPTION(mst_shape ids);    /* streaming, last stage: the ids of new tokens of a micro-batch */
-    MST_OPTION(mst_pipeline_callback forward);
-    MST_OPTION(mst_pipeline_callback backward); /* for training schedules */
-    MST_OPTION(
-        mst_pipeline_callback take); /* streaming, stage 0: receives the last tokens of a micro-batch */
-    MST_OPTION(void *arg);           /* passed to the callbacks */
-    MST_OPTION(int timeout_ms);      /* limit of a wait for another stage; 0: the group's */
-    /* Allocate and free message buffers, for example in device memory; NULL: host memory. Both or none. */
-    MST_OPTION(void *(*alloc)(size_t bytes, void *arg));
+#define mst_pipeline_options_fields                                                                          \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(mst_group *group);     /* the stages; NULL: the default world */                              \
+    MST_OPTION(const char *schedule); /* "1f1b" (default), "gpipe", "interleaved", "forward", "stream" */    \
+    MST_OPTION(int micros);           /* micro-batches (default 1); streaming: of each batch */              \
+    MST_OPTION(int chunks);           /* interleaved: parts of the model on each stage (default 2) */        \
+    MST_OPTION(int batches);          /* streaming (default: inner) */                                       \
+    MST_OPTION(int tokens);           /* streaming: new tokens of each batch (default 1) */                  \
+    MST_OPTION(int inner);            /* streaming: interleaved batches (default: one per stage) */          \
+    /* The output of this stage's parts for a micro-batch; not needed for the last part. */                  \
+    MST_OPTION(mst_shape out);                                                                               \
+    MST_OPTION(mst_shape prompt); /* streaming: the same for the prompt; default: out */                     \
+    MST_OPTION(mst_shape ids);    /* streaming, last stage: the ids of new tokens of a micro-batch */        \
+    MST_OPTION(mst_pipeline_callback forward);                                                               \
+    MST_OPTION(mst_pipeline_callback backward); /* for training schedules */                                 \
+    MST_OPTION(                                                                                              \
+        mst_pipeline_callback take); /* streaming, stage 0: receives the last tokens of a micro-batch */     \
+    MST_OPTION(void *arg);           /* passed to the callbacks */                                           \
+    MST_OPTION(int timeout_ms);      /* limit of a wait for another stage; 0: the group's */                 \
+    /* Allocate and free message buffers, for example in device memory; NULL: host memory. Both or none. */  \
+    MST_OPTION(void *(*alloc)(size_t bytes, void *arg));                                                     \
     MST_OPTION(void (*release)(void *memory, void *arg));
+typedef struct mst_pipeline_options {
+    mst_pipeline_options_fields
 } mst_pipeline_options;
 
 /* Creates a pipeline together with the other ranks of the group, and exchanges output shapes. */
@@ -134,10 +136,11 @@ mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_opt
 /* Accepts NULL. Returns MST_ERR_STATE in a callback of a work. */
 mst_status mst_pipeline_free(mst_pipeline *pipeline);
 
-typedef struct mst_run_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
+#define mst_run_options_fields                                                                               \
+    MST_OPTIONS_HEAD                                                                                         \
     MST_OPTION(mst_cancel *cancel); /* ends the run; the pipeline has failed then */
+typedef struct mst_run_options {
+    mst_run_options_fields
 } mst_run_options;
 
 /* Runs the schedule once; blocks until this stage is done. */
@@ -159,26 +162,13 @@ mst_pipeline_times mst_pipeline_last_times(const mst_pipeline *pipeline);
 
 #ifdef __cplusplus
 }
-inline mst_status mst_partition_layers(int layers, int parts, int *starts, mst_partition_options options = {},
-                                       MST_SITE_PARAMETERS) {
-    return mst_partition_layers_with(layers, parts, starts, MST_FILL_OPTIONS(options));
-}
-inline mst_status mst_pipeline_new(mst_pipeline **pipeline, mst_pipeline_options options = {},
-                                   MST_SITE_PARAMETERS) {
-    return mst_pipeline_new_with(pipeline, MST_FILL_OPTIONS(options));
-}
-inline mst_status mst_pipeline_run(mst_pipeline *pipeline, mst_run_options options = {},
-                                   MST_SITE_PARAMETERS) {
-    return mst_pipeline_run_with(pipeline, MST_FILL_OPTIONS(options));
-}
-#else
-#define mst_partition_layers(layers, parts, ...)                                                             \
-    mst_partition_layers_with(layers, parts, MST_LAST_POSITIONAL(__VA_ARGS__),                               \
-                              MST_OPTIONS_AFTER(mst_partition_options, __VA_ARGS__))
-#define mst_pipeline_new(...)                                                                                \
-    mst_pipeline_new_with(MST_LAST_POSITIONAL(__VA_ARGS__),                                                  \
-                          MST_OPTIONS_AFTER(mst_pipeline_options, __VA_ARGS__))
-#define mst_pipeline_run(...)                                                                                \
-    mst_pipeline_run_with(MST_LAST_POSITIONAL(__VA_ARGS__), MST_OPTIONS_AFTER(mst_run_options, __VA_ARGS__))
 #endif
+
+MST_WRAP_3(mst_partition_layers, mst_partition_options, int, int, int *)
+MST_WRAP_1(mst_pipeline_new, mst_pipeline_options, mst_pipeline **)
+MST_WRAP_1(mst_pipeline_run, mst_run_options, mst_pipeline *)
+
+#define mst_partition_layers(...) MST_CALL_3(mst_partition_layers, mst_partition_options, __VA_ARGS__)
+#define mst_pipeline_new(...)     MST_CALL_1(mst_pipeline_new, mst_pipeline_options, __VA_ARGS__)
+#define mst_pipeline_run(...)     MST_CALL_1(mst_pipeline_run, mst_run_options, __VA_ARGS__)
 #endif

@@ -17,20 +17,21 @@ extern "C" {
 #endif
 
 /* Options that are not set are off. */
-typedef struct mst_prof_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(bool enabled);
-    MST_OPTION(bool prof_all);               /* record every call; the default without prof_ops */
-    MST_OPTION(const char *const *prof_ops); /* record calls with these names, and those with .prof */
-    MST_OPTION(size_t n_ops);                /* number of prof_ops */
-    MST_OPTION(bool verbose);                /* rank 0 prints a line for each recorded call */
-    MST_OPTION(bool debug);                  /* distinguish calls from different functions */
-    /*
-     * DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}. The options
-     * above are added to it. prof_ops without prof_all in it select only these calls.
-     */
+#define mst_prof_options_fields                                                                              \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(bool enabled);                                                                                \
+    MST_OPTION(bool prof_all);               /* record every call; the default without prof_ops */           \
+    MST_OPTION(const char *const *prof_ops); /* record calls with these names, and those with .prof */       \
+    MST_OPTION(size_t n_ops);                /* number of prof_ops */                                        \
+    MST_OPTION(bool verbose);                /* rank 0 prints a line for each recorded call */               \
+    MST_OPTION(bool debug);                  /* distinguish calls from different functions */                \
+    /* \
+     * DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}. The options \
+     * above are added to it. prof_ops without prof_all in it select only these calls. \
+     */                                                                                                     \
     MST_OPTION(const char *config);
+typedef struct mst_prof_options {
+    mst_prof_options_fields
 } mst_prof_options;
 mst_status mst_configure_with(const mst_prof_options *options);
 
@@ -41,13 +42,14 @@ mst_status mst_stop_profiling_comms(void);
 mst_status mst_start_profiling_op(const char *const *names, size_t n);
 mst_status mst_stop_profiling_op(const char *const *names, size_t n);
 
-typedef struct mst_summary_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(mst_group *world);    /* NULL: the default world */
-    MST_OPTION(bool show_straggler); /* compare each call with that of the other ranks */
-    MST_OPTION(int timeout_ms); /* 0: the world's; ranks that do not call in time are listed as missing */
+#define mst_summary_options_fields                                                                           \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(mst_group *world);    /* NULL: the default world */                                           \
+    MST_OPTION(bool show_straggler); /* compare each call with that of the other ranks */                    \
+    MST_OPTION(int timeout_ms); /* 0: the world's; ranks that do not call in time are listed as missing */   \
     MST_OPTION(mst_cancel *cancel);
+typedef struct mst_summary_options {
+    mst_summary_options_fields
 } mst_summary_options;
 /*
  * Prints the profile so far on rank 0, in DeepSpeed's format. All ranks call it; only rank 0 waits for the
@@ -70,21 +72,13 @@ mst_status mst_flight_dump(const char *path);
 
 #ifdef __cplusplus
 }
-inline mst_status mst_configure(mst_prof_options options = {}, MST_SITE_PARAMETERS) {
-    return mst_configure_with(MST_FILL_OPTIONS(options));
-}
-inline mst_status mst_log_summary(mst_summary_options options = {}, MST_SITE_PARAMETERS) {
-    return mst_log_summary_with(MST_FILL_OPTIONS(options));
-}
-inline mst_status mst_log_summary_json(mst_bytes *out, mst_summary_options options = {},
-                                       MST_SITE_PARAMETERS) {
-    return mst_log_summary_json_with(out, MST_FILL_OPTIONS(options));
-}
-#else
-#define mst_configure(...)   mst_configure_with(MST_OPTIONS(mst_prof_options, __VA_ARGS__))
-#define mst_log_summary(...) mst_log_summary_with(MST_OPTIONS(mst_summary_options, __VA_ARGS__))
-#define mst_log_summary_json(...)                                                                            \
-    mst_log_summary_json_with(MST_LAST_POSITIONAL(__VA_ARGS__),                                              \
-                              MST_OPTIONS_AFTER(mst_summary_options, __VA_ARGS__))
 #endif
+
+MST_WRAP_0(mst_configure, mst_prof_options)
+MST_WRAP_0(mst_log_summary, mst_summary_options)
+MST_WRAP_1(mst_log_summary_json, mst_summary_options, mst_bytes *)
+
+#define mst_configure(...)        MST_CALL_0(mst_configure, mst_prof_options, __VA_ARGS__)
+#define mst_log_summary(...)      MST_CALL_0(mst_log_summary, mst_summary_options, __VA_ARGS__)
+#define mst_log_summary_json(...) MST_CALL_1(mst_log_summary_json, mst_summary_options, __VA_ARGS__)
 #endif

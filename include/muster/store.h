@@ -24,22 +24,24 @@ extern "C" {
 #endif
 
 /* Options of mst_store_open. */
-typedef struct mst_store_options {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(int timeout_ms); /* default deadline of the calls on the handle; 0: 300 s, as in PyTorch */
-    MST_OPTION(bool is_master); /* tcp: host the server; port 0 selects a free port, see mst_store_port */
-    MST_OPTION(int world_size); /* tcp: the master waits until so many clients have connected; 0: no */
-    MST_OPTION(bool no_wait);   /* with world_size: do not wait */
+#define mst_store_options_fields                                                                             \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(int timeout_ms); /* default deadline of the calls on the handle; 0: 300 s, as in PyTorch */   \
+    MST_OPTION(bool is_master); /* tcp: host the server; port 0 selects a free port, see mst_store_port */   \
+    MST_OPTION(int world_size); /* tcp: the master waits until so many clients have connected; 0: no */      \
+    MST_OPTION(bool no_wait);   /* with world_size: do not wait */                                           \
     MST_OPTION(mst_cancel *cancel);
+typedef struct mst_store_options {
+    mst_store_options_fields
 } mst_store_options;
 
 /* Options of every other call. */
-typedef struct mst_store_call {
-    MST_OPTION(size_t size);
-    MST_OPTION(mst_site site);
-    MST_OPTION(int timeout_ms); /* 0: the handle's */
+#define mst_store_call_fields                                                                                \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(int timeout_ms); /* 0: the handle's */                                                        \
     MST_OPTION(mst_cancel *cancel);
+typedef struct mst_store_call {
+    mst_store_call_fields
 } mst_store_call;
 
 /*
@@ -105,71 +107,42 @@ mst_status mst_store_barrier_with(mst_store *store, const char *key, int64_t wor
 
 #ifdef __cplusplus
 }
-
-#define MST_STORE_CALL(name, parameters, ...) MST_CPP_WRAP(mst_store_call, name, parameters, __VA_ARGS__)
-MST_CPP_WRAP(mst_store_options, mst_store_open, (const char *url, mst_store **store), url, store)
-MST_STORE_CALL(mst_store_set, (mst_store * store, const char *key, const void *value, size_t len), store, key,
-               value, len)
-MST_STORE_CALL(mst_store_get, (mst_store * store, const char *key, mst_bytes *value), store, key, value)
-MST_STORE_CALL(mst_store_add, (mst_store * store, const char *key, int64_t delta, int64_t *result), store,
-               key, delta, result)
-MST_STORE_CALL(mst_store_compare_set,
-               (mst_store * store, const char *key, const void *expected, size_t expected_len,
-                const void *desired, size_t desired_len, mst_bytes *value),
-               store, key, expected, expected_len, desired, desired_len, value)
-MST_STORE_CALL(mst_store_wait, (mst_store * store, const char *const *keys, size_t n), store, keys, n)
-MST_STORE_CALL(mst_store_check, (mst_store * store, const char *const *keys, size_t n, bool *ready), store,
-               keys, n, ready)
-MST_STORE_CALL(mst_store_delete_key, (mst_store * store, const char *key, bool *deleted), store, key, deleted)
-MST_STORE_CALL(mst_store_num_keys, (mst_store * store, int64_t *count), store, count)
-MST_STORE_CALL(mst_store_append, (mst_store * store, const char *key, const void *value, size_t len), store,
-               key, value, len)
-MST_STORE_CALL(mst_store_multi_get, (mst_store * store, const char *const *keys, size_t n, mst_bytes *values),
-               store, keys, n, values)
-MST_STORE_CALL(mst_store_multi_set,
-               (mst_store * store, const char *const *keys, const mst_bytes *values, size_t n), store, keys,
-               values, n)
-MST_STORE_CALL(mst_store_queue_push, (mst_store * store, const char *key, const void *value, size_t len),
-               store, key, value, len)
-MST_STORE_CALL(mst_store_queue_pop, (mst_store * store, const char *key, mst_bytes *value), store, key, value)
-MST_STORE_CALL(mst_store_queue_len, (mst_store * store, const char *key, int64_t *length), store, key, length)
-MST_STORE_CALL(mst_store_list_keys, (mst_store * store, char ***keys, size_t *n), store, keys, n)
-MST_STORE_CALL(mst_store_barrier, (mst_store * store, const char *key, int64_t world_size), store, key,
-               world_size)
-#undef MST_STORE_CALL
-
-#else
-
-#define MST_STORE_ARGS(...) MST_LAST_POSITIONAL(__VA_ARGS__), MST_OPTIONS_AFTER(mst_store_call, __VA_ARGS__)
-#define mst_store_open(url, ...)                                                                             \
-    mst_store_open_with(url, MST_LAST_POSITIONAL(__VA_ARGS__),                                               \
-                        MST_OPTIONS_AFTER(mst_store_options, __VA_ARGS__))
-#define mst_store_set(store, key, value, ...)                                                                \
-    mst_store_set_with(store, key, value, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_get(store, key, ...) mst_store_get_with(store, key, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_add(store, key, delta, ...)                                                                \
-    mst_store_add_with(store, key, delta, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_compare_set(store, key, expected, expected_len, desired, desired_len, ...)                 \
-    mst_store_compare_set_with(store, key, expected, expected_len, desired, desired_len,                     \
-                               MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_wait(store, keys, ...)     mst_store_wait_with(store, keys, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_check(store, keys, n, ...) mst_store_check_with(store, keys, n, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_delete_key(store, key, ...)                                                                \
-    mst_store_delete_key_with(store, key, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_num_keys(store, ...) mst_store_num_keys_with(store, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_append(store, key, value, ...)                                                             \
-    mst_store_append_with(store, key, value, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_multi_get(store, keys, n, ...)                                                             \
-    mst_store_multi_get_with(store, keys, n, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_multi_set(store, keys, values, ...)                                                        \
-    mst_store_multi_set_with(store, keys, values, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_queue_push(store, key, value, ...)                                                         \
-    mst_store_queue_push_with(store, key, value, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_queue_pop(store, key, ...) mst_store_queue_pop_with(store, key, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_queue_len(store, key, ...) mst_store_queue_len_with(store, key, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_list_keys(store, keys, ...)                                                                \
-    mst_store_list_keys_with(store, keys, MST_STORE_ARGS(__VA_ARGS__))
-#define mst_store_barrier(store, key, ...) mst_store_barrier_with(store, key, MST_STORE_ARGS(__VA_ARGS__))
-
 #endif
+
+MST_WRAP_2(mst_store_open, mst_store_options, const char *, mst_store **)
+MST_WRAP_4(mst_store_set, mst_store_call, mst_store *, const char *, const void *, size_t)
+MST_WRAP_3(mst_store_get, mst_store_call, mst_store *, const char *, mst_bytes *)
+MST_WRAP_4(mst_store_add, mst_store_call, mst_store *, const char *, int64_t, int64_t *)
+MST_WRAP_7(mst_store_compare_set, mst_store_call, mst_store *, const char *, const void *, size_t,
+           const void *, size_t, mst_bytes *)
+MST_WRAP_3(mst_store_wait, mst_store_call, mst_store *, const char *const *, size_t)
+MST_WRAP_4(mst_store_check, mst_store_call, mst_store *, const char *const *, size_t, bool *)
+MST_WRAP_3(mst_store_delete_key, mst_store_call, mst_store *, const char *, bool *)
+MST_WRAP_2(mst_store_num_keys, mst_store_call, mst_store *, int64_t *)
+MST_WRAP_4(mst_store_append, mst_store_call, mst_store *, const char *, const void *, size_t)
+MST_WRAP_4(mst_store_multi_get, mst_store_call, mst_store *, const char *const *, size_t, mst_bytes *)
+MST_WRAP_4(mst_store_multi_set, mst_store_call, mst_store *, const char *const *, const mst_bytes *, size_t)
+MST_WRAP_4(mst_store_queue_push, mst_store_call, mst_store *, const char *, const void *, size_t)
+MST_WRAP_3(mst_store_queue_pop, mst_store_call, mst_store *, const char *, mst_bytes *)
+MST_WRAP_3(mst_store_queue_len, mst_store_call, mst_store *, const char *, int64_t *)
+MST_WRAP_3(mst_store_list_keys, mst_store_call, mst_store *, char ***, size_t *)
+MST_WRAP_3(mst_store_barrier, mst_store_call, mst_store *, const char *, int64_t)
+
+#define mst_store_open(...)        MST_CALL_2(mst_store_open, mst_store_options, __VA_ARGS__)
+#define mst_store_set(...)         MST_CALL_4(mst_store_set, mst_store_call, __VA_ARGS__)
+#define mst_store_get(...)         MST_CALL_3(mst_store_get, mst_store_call, __VA_ARGS__)
+#define mst_store_add(...)         MST_CALL_4(mst_store_add, mst_store_call, __VA_ARGS__)
+#define mst_store_compare_set(...) MST_CALL_7(mst_store_compare_set, mst_store_call, __VA_ARGS__)
+#define mst_store_wait(...)        MST_CALL_3(mst_store_wait, mst_store_call, __VA_ARGS__)
+#define mst_store_check(...)       MST_CALL_4(mst_store_check, mst_store_call, __VA_ARGS__)
+#define mst_store_delete_key(...)  MST_CALL_3(mst_store_delete_key, mst_store_call, __VA_ARGS__)
+#define mst_store_num_keys(...)    MST_CALL_2(mst_store_num_keys, mst_store_call, __VA_ARGS__)
+#define mst_store_append(...)      MST_CALL_4(mst_store_append, mst_store_call, __VA_ARGS__)
+#define mst_store_multi_get(...)   MST_CALL_4(mst_store_multi_get, mst_store_call, __VA_ARGS__)
+#define mst_store_multi_set(...)   MST_CALL_4(mst_store_multi_set, mst_store_call, __VA_ARGS__)
+#define mst_store_queue_push(...)  MST_CALL_4(mst_store_queue_push, mst_store_call, __VA_ARGS__)
+#define mst_store_queue_pop(...)   MST_CALL_3(mst_store_queue_pop, mst_store_call, __VA_ARGS__)
+#define mst_store_queue_len(...)   MST_CALL_3(mst_store_queue_len, mst_store_call, __VA_ARGS__)
+#define mst_store_list_keys(...)   MST_CALL_3(mst_store_list_keys, mst_store_call, __VA_ARGS__)
+#define mst_store_barrier(...)     MST_CALL_3(mst_store_barrier, mst_store_call, __VA_ARGS__)
 #endif

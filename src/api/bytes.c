@@ -3,18 +3,19 @@
 #include "group/call.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* Opens a call. These calls block always, and ignore .in and .op. */
+/* Opens a call. These calls block always. */
 static mst_status open_bytes(const char *name, enum msi_kind kind, const mst_call *given, bool rooted,
-                             bool source, struct msi_call *call) {
+                             struct msi_call *call) {
     mst_status st = msi_call_open_as(name, kind, given, call);
     if (st == MST_OK && call->options.work)
         st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
                       "calls on byte strings have no non-blocking form");
-    if (st == MST_OK && rooted) st = msi_call_root(call, source);
+    if (st == MST_OK && call->options.in)
+        st = msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .in", name);
+    if (st == MST_OK && rooted) st = msi_call_root(call);
     call->options.size = sizeof call->options;
-    call->options.in = NULL;
-    call->options.op = MST_SUM;
     return st;
 }
 
@@ -40,20 +41,23 @@ static mst_status make_room(mst_bytes *bytes, size_t len) {
     return MST_OK;
 }
 
-mst_status mst_broadcast_bytes_with(mst_bytes *bytes, const mst_call *given) {
+mst_status mst_broadcast_bytes_with(mst_bytes *out, const void *data, size_t len, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_bytes("mst_broadcast_bytes", MSI_KIND_BROADCAST, given, true, true, &call);
-    if (st == MST_OK) st = msi_call_buffer("bytes", bytes, 1);
+    mst_status st = open_bytes("mst_broadcast_bytes", MSI_KIND_BROADCAST, given, true, &call);
+    bool root = st == MST_OK && call.root == call.group->rank;
+    if (st == MST_OK) st = msi_call_buffer("out", out, 1);
+    if (root && st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
-    bool root = call.root == call.group->rank;
-    uint64_t len = root ? bytes->len : 0;
+    uint64_t bytes = len;
     struct msi_whole whole = begin_bytes(&call);
+    *out = (mst_bytes){NULL, 0};
     msi_whole_begin(&whole);
-    st = mst_broadcast_with(&len, 1, MST_U64, &call.options);
-    if (st == MST_OK && !root) st = make_room(bytes, (size_t)len);
-    last_part(&whole, len);
-    if (st == MST_OK) st = mst_broadcast_with(bytes->data, (size_t)len, MST_U8, &call.options);
-    if (st != MST_OK && !root) mst_bytes_free(bytes);
+    st = mst_broadcast_with(&bytes, 1, MST_U64, &call.options);
+    if (st == MST_OK) st = make_room(out, (size_t)bytes);
+    if (st == MST_OK && root && len) memcpy(out->data, data, len);
+    last_part(&whole, bytes);
+    if (st == MST_OK) st = mst_broadcast_with(out->data, (size_t)bytes, MST_U8, &call.options);
+    if (st != MST_OK) mst_bytes_free(out);
     return msi_whole_end(&whole, st);
 }
 
@@ -96,6 +100,7 @@ static mst_status gather_parts(struct msi_call *call, mst_bytes *outs, const voi
     mst_status st = each_rank(call, sizeof *lens, (void **)&lens);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *splits, (void **)&splits);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *lists, (void **)&lists);
+    call->options.root = 0; /* call->root has it */
     msi_whole_begin(&whole);
     if (st == MST_OK) st = mst_all_gather_into_tensor_with(lens, &own, 1, MST_U64, &call->options);
     bool receives = call->root < 0 || call->root == call->group->rank;
@@ -123,7 +128,7 @@ static mst_status gather_parts(struct msi_call *call, mst_bytes *outs, const voi
 
 mst_status mst_all_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_bytes("mst_all_gather_bytes", MSI_KIND_ALL_GATHER, given, false, false, &call);
+    mst_status st = open_bytes("mst_all_gather_bytes", MSI_KIND_ALL_GATHER, given, false, &call);
     if (st == MST_OK) st = msi_call_buffer("outs", outs, 1);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     return st == MST_OK ? gather_parts(&call, outs, data, len) : st;
@@ -131,7 +136,7 @@ mst_status mst_all_gather_bytes_with(mst_bytes *outs, const void *data, size_t l
 
 mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_bytes("mst_gather_bytes", MSI_KIND_GATHER, given, true, false, &call);
+    mst_status st = open_bytes("mst_gather_bytes", MSI_KIND_GATHER, given, true, &call);
     if (st == MST_OK && call.root == call.group->rank) st = msi_call_buffer("outs", outs, 1);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     return st == MST_OK ? gather_parts(&call, outs, data, len) : st;
@@ -170,6 +175,7 @@ static mst_status scatter_parts(struct msi_call *call, mst_bytes *out, const mst
         }
         splits[n + call->root] = (size_t)own.own;
         lists[call->root] = out->data;
+        call->options.root = 0;
         call->options.in_splits = splits;
         call->options.out_splits = splits + n;
         st = mst_all_to_all_with(lists, (const void *const *)(lists + n), 0, MST_U8, &call->options);
@@ -183,7 +189,7 @@ static mst_status scatter_parts(struct msi_call *call, mst_bytes *out, const mst
 
 mst_status mst_scatter_bytes_with(mst_bytes *out, const mst_bytes *ins, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_bytes("mst_scatter_bytes", MSI_KIND_SCATTER, given, true, true, &call);
+    mst_status st = open_bytes("mst_scatter_bytes", MSI_KIND_SCATTER, given, true, &call);
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
     for (int r = 0; r < call.group->size && call.root == call.group->rank; r++) {

@@ -63,7 +63,7 @@ mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const ms
     if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = check_in(&call, buf, count);
-    if (st == MST_OK) st = msi_call_root(&call, true);
+    if (st == MST_OK) st = msi_call_root(&call);
     if (st == MST_OK) st = msi_call_alloc(&call, buf);
     if (st != MST_OK) return st;
     bool is_root = call.root == call.group->rank;
@@ -75,7 +75,7 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     mst_status st = msi_call_tensor(call, 1, count, dtype);
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = check_in(call, buf, count);
-    if (st == MST_OK && rooted) st = msi_call_root(call, false);
+    if (st == MST_OK && rooted) st = msi_call_root(call);
     if (st == MST_OK) st = msi_call_reducer(call);
     if (st == MST_OK) st = msi_call_alloc(call, buf);
     if (st != MST_OK) return st;
@@ -125,7 +125,7 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
     mst_status st = msi_call_open(kind, given, &call);
     if (st == MST_OK) st = msi_call_tensor(&call, (size_t)call.group->size, p->count, p->dtype);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
-    if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call, scatter);
+    if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call);
     bool rooted_elsewhere = st == MST_OK && call.root >= 0 && call.root != call.group->rank;
     if (st == MST_OK && !(gather && rooted_elsewhere)) st = msi_call_buffer("out", p->out, p->count);
     if (st == MST_OK && !(scatter && rooted_elsewhere)) st = msi_call_buffer("in", p->in, p->count);

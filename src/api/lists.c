@@ -220,7 +220,12 @@ static uint64_t all_bytes(const struct msi_whole *whole, const struct tensors *t
 static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t, mst_call *call) {
     mst_status st = MST_OK;
     whole->last = t->n == 0;
-    if (t->n == 0) return mst_barrier_with(call); /* so that there is a work to wait for */
+    if (t->n == 0) { /* so that there is a work to wait for */
+        call->op = MST_SUM;
+        call->factor = 0;
+        call->deterministic = false;
+        return mst_barrier_with(call);
+    }
     mst_work **work = call->work, *begun = NULL, *last = NULL;
     struct msi_comm *comm = t->n > 1 ? begin_batch(whole->group, t->outs[0]) : NULL;
     call->work = work || comm ? &begun : NULL;

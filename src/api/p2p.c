@@ -2,29 +2,26 @@
 #include "base/error.h"
 #include "group/call.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
-/* The group rank at the other end; -1 for any, where that is allowed. */
-static mst_status find_peer(struct msi_call *call, bool send, int *peer) {
-    if (!send && call->options.src == MST_ANY_SOURCE && call->options.group_src == 0) {
-        *peer = -1;
-        return MST_OK;
-    }
-    mst_status st = msi_call_root(call, !send);
-    *peer = call->root;
-    return st;
+static mst_status check_peer(struct msi_call *call, bool send, int peer) {
+    const char *name = send ? "dst" : "src";
+    if (peer == MST_NO_PEER)
+        return msi_fail(MST_ERR_INVALID, "give the rank of the other side as the last argument without a name",
+                        "%s is missing", name);
+    return !send && peer == MST_ANY_SOURCE ? MST_OK : msi_call_peer(call, name, peer);
 }
 
 static mst_status check_tag(int tag) {
     return tag >= 0 ? MST_OK : msi_fail(MST_ERR_INVALID, "use tags from 0 up", ".tag is %d", tag);
 }
 
-/* Opens a call and finds its peer. */
-static mst_status open_message(const char *name, bool send, const mst_call *given, struct msi_call *call,
-                               int *peer) {
+/* Opens a call and checks its peer. */
+static mst_status open_message(const char *name, bool send, int peer, const mst_call *given,
+                               struct msi_call *call) {
     mst_status st = msi_call_open_as(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
     if (st == MST_OK) st = check_tag(call->options.tag);
-    if (st == MST_OK) st = find_peer(call, send, peer);
+    if (st == MST_OK) st = check_peer(call, send, peer);
     return st;
 }
 
@@ -78,22 +75,30 @@ static mst_status run_message(struct msi_call *call, int peer, const void *buf, 
     return st;
 }
 
-static mst_status tensor_message(const char *name, bool send, const void *buf, size_t count, mst_dtype dtype,
-                                 const mst_call *given) {
+static mst_status tensor_message(const char *name, const mst_p2p *m, const mst_call *given) {
     struct msi_call call;
-    int peer;
-    mst_status st = open_message(name, send, given, &call, &peer);
-    if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
-    if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
-    return st == MST_OK ? run_message(&call, peer, buf, NULL) : st;
+    mst_status st = open_message(name, m->send, m->peer, given, &call);
+    if (st == MST_OK) st = msi_call_tensor(&call, 1, m->count, m->dtype);
+    if (st == MST_OK) st = msi_call_buffer("buf", m->buf, m->count);
+    return st == MST_OK ? run_message(&call, m->peer, m->buf, NULL) : st;
 }
 
-mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
-    return tensor_message("mst_send", true, buf, count, dtype, call);
+/* The message of a call; its tag is in the options. */
+static mst_p2p to_send(const void *buf, size_t count, mst_dtype dtype, int dst) {
+    return (mst_p2p){(void *)(uintptr_t)buf, count, dtype, dst, 0, true};
+}
+static mst_p2p to_receive(void *buf, size_t count, mst_dtype dtype, int src) {
+    return (mst_p2p){buf, count, dtype, src, 0, false};
 }
 
-mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
-    return tensor_message("mst_recv", false, buf, count, dtype, call);
+mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call) {
+    mst_p2p m = to_send(buf, count, dtype, dst);
+    return tensor_message("mst_send", &m, call);
+}
+
+mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call) {
+    mst_p2p m = to_receive(buf, count, dtype, src);
+    return tensor_message("mst_recv", &m, call);
 }
 
 static mst_status insist_on_work(const char *name, const mst_call *call) {
@@ -102,42 +107,43 @@ static mst_status insist_on_work(const char *name, const mst_call *call) {
     return msi_fail(MST_ERR_INVALID, "give the address of a work, or use the blocking call", ".work is NULL");
 }
 
-mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
+mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call) {
+    mst_p2p m = to_send(buf, count, dtype, dst);
     mst_status st = insist_on_work("mst_isend", call);
-    return st == MST_OK ? tensor_message("mst_isend", true, buf, count, dtype, call) : st;
+    return st == MST_OK ? tensor_message("mst_isend", &m, call) : st;
 }
 
-mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call) {
+mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call) {
+    mst_p2p m = to_receive(buf, count, dtype, src);
     mst_status st = insist_on_work("mst_irecv", call);
-    return st == MST_OK ? tensor_message("mst_irecv", false, buf, count, dtype, call) : st;
+    return st == MST_OK ? tensor_message("mst_irecv", &m, call) : st;
 }
 
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open_as("mst_batch_isend_irecv", MSI_KIND_SEND, given, &call);
+    mst_status st = msi_call_open_as("mst_batch_isend_irecv", MSI_KIND_NONE, given, &call);
+    if (st == MST_OK && call.options.work)
+        st = msi_fail(MST_ERR_INVALID, "leave it out: works has one for each message",
+                      "mst_batch_isend_irecv does not use .work");
     if (st == MST_OK && n && (!ops || !works))
         st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", ops ? "works" : "ops");
     if (st != MST_OK) return st;
     mst_call each = call.options;
     each.size = sizeof each;
-    each.group_src = each.group_dst = 0;
-    each.sender = NULL;
     size_t begun = 0;
     struct msi_comm *comm;
     mst_memory memory;
+    char name[48];
     st = msi_group_comm(call.group, n ? ops[0].buf : NULL, &comm, &memory);
     bool batch = st == MST_OK && n > 1 && msi_comm_batch_begin(comm);
     for (; begun < n && st == MST_OK; begun++) {
         const mst_p2p *op = &ops[begun];
-        if (msi_group_rank_of(call.group, op->peer) < 0 && (op->send || op->peer != MST_ANY_SOURCE)) {
-            st = msi_fail(MST_ERR_INVALID, NULL, "ops[%zu].peer is rank %d, which is not in the group", begun,
-                          op->peer);
-            break;
-        }
-        each.src = each.dst = op->peer;
+        snprintf(name, sizeof name, "ops[%zu].peer", begun);
+        if (op->send || op->peer != MST_ANY_SOURCE) st = msi_call_peer(&call, name, op->peer);
+        if (st != MST_OK) break;
         each.tag = op->tag;
         each.work = &works[begun];
-        st = tensor_message("mst_batch_isend_irecv", op->send, op->buf, op->count, op->dtype, &each);
+        st = tensor_message("mst_batch_isend_irecv", op, &each);
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
@@ -146,30 +152,28 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
     return st;
 }
 
-mst_status mst_send_bytes_with(const void *data, size_t len, const mst_call *given) {
+mst_status mst_send_bytes_with(const void *data, size_t len, int dst, const mst_call *given) {
     struct msi_call call;
-    int peer;
-    mst_status st = open_message("mst_send_bytes", true, given, &call, &peer);
+    mst_status st = open_message("mst_send_bytes", true, dst, given, &call);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
     call.element = 1;
     call.count = len;
     call.variable = true;
-    return run_message(&call, peer, data, NULL);
+    return run_message(&call, dst, data, NULL);
 }
 
-mst_status mst_recv_bytes_with(mst_bytes *out, const mst_call *given) {
+mst_status mst_recv_bytes_with(mst_bytes *out, int src, const mst_call *given) {
     struct msi_call call;
-    int peer;
-    mst_status st = open_message("mst_recv_bytes", false, given, &call, &peer);
+    mst_status st = open_message("mst_recv_bytes", false, src, given, &call);
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
     call.element = 1;
     *out = (mst_bytes){NULL, 0};
     call.variable = true;
-    st = run_message(&call, peer, NULL, out);
+    st = run_message(&call, src, NULL, out);
     if (st != MST_OK) mst_bytes_free(out);
     return st;
 }

@@ -2,15 +2,27 @@
 #include "base/options.h"
 #include "base/error.h"
 
+#include <muster/options.h>
 #include <muster/version.h>
+#include <stdbool.h>
 #include <string.h>
+
+/* Every option struct begins with this. */
+struct head {
+    MST_OPTIONS_HEAD
+};
 
 mst_status msi_options_copy(void *known, size_t size, const void *given) {
     memset(known, 0, size);
     if (!given) return MST_OK;
+    const void *positional;
     size_t given_size;
-    memcpy(&given_size, given, sizeof given_size);
-    if (given_size < sizeof given_size || given_size > 4096)
+    memcpy(&positional, given, sizeof positional);
+    memcpy(&given_size, (const char *)given + offsetof(struct head, size), sizeof given_size);
+    if (positional)
+        return msi_fail(MST_ERR_INVALID, "give options by name: .op = MST_AVG, .group = group",
+                        "the call has too many positional arguments");
+    if (given_size < offsetof(struct head, site) || given_size > 4096)
         return msi_fail(MST_ERR_INVALID, "set .size to the size of the struct, or use the macro that does",
                         "the options have size %zu", given_size);
     const unsigned char *bytes = given;
@@ -21,12 +33,6 @@ mst_status msi_options_copy(void *known, size_t size, const void *given) {
     memcpy(known, given, given_size < size ? given_size : size);
     return MST_OK;
 }
-
-/* Every option struct begins with this. */
-struct head {
-    size_t size;
-    mst_site site;
-};
 
 mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given) {
     struct head head;
@@ -42,4 +48,30 @@ mst_status msi_check_timeout(int timeout_ms) {
     if (timeout_ms >= 0) return MST_OK;
     return msi_fail(MST_ERR_INVALID, "give milliseconds, or leave it out for the default",
                     ".timeout_ms is %d", timeout_ms);
+}
+
+/* The end of a character or string literal that begins at text. */
+static const char *skip_literal(const char *text) {
+    char quote = *text++;
+    while (*text && *text != quote) text += text[0] == '\\' && text[1] ? 2 : 1;
+    return *text ? text + 1 : text;
+}
+
+int mst_count_positional(const char *text) {
+    int depth = 0, n = 0;
+    bool begins = true; /* at the beginning of an argument */
+    for (; *text; text++) {
+        if (*text == ' ') continue;
+        if (begins && *text == '.') return n;
+        if (begins) n++;
+        begins = depth == 0 && *text == ',';
+        if (*text == '"' || *text == '\'') {
+            text = skip_literal(text) - 1;
+        } else if (strchr("([{", *text)) {
+            depth++;
+        } else if (strchr(")]}", *text)) {
+            depth--;
+        }
+    }
+    return n;
 }

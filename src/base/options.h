@@ -1,6 +1,6 @@
 /*
- * options.h - option structs across the ABI. Each begins with its size in the caller's version. A shorter
- * struct is extended with zeros; in a longer one the unknown fields must be zero.
+ * options.h - option structs across the ABI. Each begins with MST_OPTIONS_HEAD, which has its size in the
+ * caller's version. A shorter struct is extended with zeros; in a longer one the unknown fields must be zero.
  */
 #ifndef MSI_BASE_OPTIONS_H
 #define MSI_BASE_OPTIONS_H

@@ -34,13 +34,74 @@ __attribute__((noinline, cold)) static mst_status fail_not_member(const mst_grou
                     msi_group_show(group, show, sizeof show));
 }
 
+/* The options of single calls, as bits. */
+enum {
+    OP = 1,
+    ROOT = 2,
+    TAG = 4,
+    DETERMINISTIC = 8,
+    WAIT_ALL_RANKS = 16,
+    FACTOR = 32,
+    IN = 64,
+    COUNTS = 128,
+    IN_SPLITS = 256,
+    OUT_SPLITS = 512,
+    SENDER = 1024,
+    REDUCTION = OP | DETERMINISTIC | FACTOR,
+};
+
+/* Which of them the calls of a kind use. */
+static const unsigned short used_options[MSI_KIND_COUNT] = {
+    [MSI_KIND_MONITORED_BARRIER] = WAIT_ALL_RANKS,
+    [MSI_KIND_BROADCAST] = ROOT | IN,
+    [MSI_KIND_ALL_REDUCE] = REDUCTION | IN,
+    [MSI_KIND_INFERENCE_ALL_REDUCE] = REDUCTION | IN,
+    [MSI_KIND_REDUCE] = REDUCTION | IN | ROOT,
+    [MSI_KIND_ALL_GATHER] = COUNTS,
+    [MSI_KIND_REDUCE_SCATTER] = REDUCTION | COUNTS,
+    [MSI_KIND_REDUCE_SCATTER_TENSOR] = REDUCTION,
+    [MSI_KIND_ALL_TO_ALL] = IN_SPLITS | OUT_SPLITS,
+    [MSI_KIND_ALL_TO_ALL_SINGLE] = IN_SPLITS | OUT_SPLITS,
+    [MSI_KIND_GATHER] = ROOT,
+    [MSI_KIND_SCATTER] = ROOT,
+    [MSI_KIND_SEND] = TAG,
+    [MSI_KIND_RECV] = TAG | SENDER,
+};
+
+static unsigned bit(bool given, unsigned option) {
+    return given ? option : 0;
+}
+
+static unsigned given_options(const mst_call *o) {
+    unsigned given = bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) |
+                     bit(o->deterministic, DETERMINISTIC) | bit(o->wait_all_ranks, WAIT_ALL_RANKS);
+    bool rare = o->in || o->counts || o->in_splits || o->out_splits || o->sender || o->factor != 0;
+    if (!rare) return given;
+    return given | bit(o->factor != 0, FACTOR) | bit(o->in, IN) | bit(o->counts, COUNTS) |
+           bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) | bit(o->sender, SENDER);
+}
+
+/* Not inline, as fail_not_member. */
+__attribute__((noinline, cold)) static mst_status fail_unused(const char *name, unsigned unused) {
+    static const char *const names[] = {"op",     "root", "tag",    "deterministic", "wait_all_ranks",
+                                        "factor", "in",   "counts", "in_splits",     "out_splits",
+                                        "sender"};
+    return msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .%s", name,
+                    names[__builtin_ctz(unused)]);
+}
+
+mst_status msi_call_check_options(const char *name, enum msi_kind kind, const mst_call *options) {
+    unsigned unused = given_options(options) & ~(unsigned)used_options[kind];
+    return unused ? fail_unused(name, unused) : msi_check_timeout(options->timeout_ms);
+}
+
 mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call) {
     return msi_call_open_as(msi_kind_name(kind), kind, given, call);
 }
 
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call) {
-    if (given && given->size == sizeof *given) {
+    if (given && given->size == sizeof *given && !given->positional) {
         call->options = *given;
     } else { /* from a program that was compiled with another version, or NULL */
         mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
@@ -60,8 +121,8 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->reducer = NULL;
     call->group = msi_call_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
-    return call->group->rank >= 0 ? msi_check_timeout(call->options.timeout_ms)
-                                  : fail_not_member(call->group);
+    if (call->group->rank < 0) return fail_not_member(call->group);
+    return msi_call_check_options(name, kind, &call->options);
 }
 
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
@@ -82,27 +143,24 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {
     return buffer || count == 0 ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
 }
 
-__attribute__((noinline, cold)) static mst_status fail_no_root(const struct msi_call *call, bool source) {
-    const mst_call *o = &call->options;
-    const char *name = source ? "src" : "dst";
-    int local = source ? o->group_src : o->group_dst;
+/* Not inline, as fail_not_member. */
+__attribute__((noinline, cold)) static mst_status fail_no_rank(const struct msi_call *call, const char *name,
+                                                               int rank) {
     char show[96];
-    msi_group_show(call->group, show, sizeof show);
-    if (local != 0)
-        return msi_fail(MST_ERR_INVALID, NULL, ".group_%s is %d, but %s has ranks 0 to %d", name, local, show,
-                        call->group->size - 1);
-    return msi_fail(MST_ERR_INVALID, "the first rank of a group is mst_get_global_rank(group, 0)",
-                    ".%s is rank %d, which is not in %s", name, source ? o->src : o->dst, show);
+    return msi_fail(MST_ERR_INVALID, "give a rank in the group; mst_get_group_rank translates a global rank",
+                    "%s is rank %d, but %s has ranks 0 to %d", name, rank,
+                    msi_group_show(call->group, show, sizeof show), call->group->size - 1);
 }
 
-mst_status msi_call_root(struct msi_call *call, bool source) {
-    const mst_call *o = &call->options;
-    int global = source ? o->src : o->dst, local = source ? o->group_src : o->group_dst;
-    if (local == 0)
-        call->root = msi_group_rank_of(call->group, global);
-    else if (local > 0 && local < call->group->size)
-        call->root = local;
-    return call->root >= 0 ? MST_OK : fail_no_root(call, source);
+mst_status msi_call_root(struct msi_call *call) {
+    call->root = call->options.root;
+    return call->root >= 0 && call->root < call->group->size ? MST_OK
+                                                             : fail_no_rank(call, ".root", call->root);
+}
+
+mst_status msi_call_peer(struct msi_call *call, const char *name, int peer) {
+    call->root = peer;
+    return peer >= 0 && peer < call->group->size ? MST_OK : fail_no_rank(call, name, peer);
 }
 
 mst_status msi_call_reducer(struct msi_call *call) {

@@ -45,12 +45,17 @@ mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_c
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call);
 
+/* Fails if an option is given that calls of this kind do not use, or if .timeout_ms is negative. */
+mst_status msi_call_check_options(const char *name, enum msi_kind kind, const mst_call *options);
+
 /* Checks dtype and count; n times count elements must fit into memory. */
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype);
 /* Checks that a buffer is not NULL, unless it has no elements. */
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
-/* Finds the root, from .src or .dst. */
-mst_status msi_call_root(struct msi_call *call, bool source);
+/* Checks .root. */
+mst_status msi_call_root(struct msi_call *call);
+/* Checks the peer of a message, the argument with this name. */
+mst_status msi_call_peer(struct msi_call *call, const char *name, int peer);
 /* Finds the reducer for .op. */
 mst_status msi_call_reducer(struct msi_call *call);
 

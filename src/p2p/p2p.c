@@ -143,7 +143,7 @@ __attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, const str
     if (!matches || bytes > n - MSI_P2P_HEADER) return false;
     if (bytes) memcpy(op->desc.out, came + MSI_P2P_HEADER, bytes);
     in->ops->consume(in, MSI_P2P_HEADER + bytes);
-    if (op->sender) *op->sender = msi_comm_global(comm, op->desc.peer);
+    if (op->sender) *op->sender = op->desc.peer;
     return true;
 }
 
@@ -224,7 +224,7 @@ bool msi_p2p_progress(struct msi_p2p *p2p) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
         next = at->next;
         if (msi_p2p_request(work)->complete) {
-            if (work->op.sender) *work->op.sender = msi_comm_global(comm, work->source);
+            if (work->op.sender) *work->op.sender = work->source;
         } else {
             if (comm->failure.status != MST_OK && work->failure.status == MST_OK)
                 work->failure = comm->failure;

@@ -35,21 +35,18 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
     struct msi_buffer *slot = slot_of(p, a);
     bool in = a->kind == MSI_ACT_RECEIVE;
     const mst_shape *shape = msi_pipeline_shape(p, a->channel, in, is_prompt(p, a));
-    int peer = peer_of(p, a);
     slot->action = a;
     mst_call options = {.size = sizeof options,
                         .site = p->run.site,
+                        .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
                         .group = pair_of(p, a),
                         .timeout_ms = INT_MAX, /* it begins early; wait_for has the limit */
                         .work = &slot->work,
-                        .src = peer,
-                        .dst = peer,
-                        .tag = p->pairs.succ ? 0 : a->channel, /* a ring of one has no pairs */
                         .log_name = msi_stage_channel_name(a->channel)};
     struct msi_call call;
     mst_status st =
         msi_call_open_as(in ? "mst_irecv" : "mst_isend", in ? MSI_KIND_RECV : MSI_KIND_SEND, &options, &call);
-    if (st == MST_OK) st = msi_call_root(&call, in);
+    if (st == MST_OK) st = msi_call_peer(&call, "the neighbour", msi_group_rank_of(call.group, peer_of(p, a)));
     if (st == MST_OK) st = msi_call_tensor(&call, 1, msi_shape_count(shape), shape->dtype);
     if (st != MST_OK) return st;
     struct msi_op op = {.desc = {.kind = in ? MST_KIND_RECV : MST_KIND_SEND,

@@ -135,8 +135,8 @@ static int profile(void) {
     for (int i = 0; i < 3; i++) REQUIRE(mst_all_reduce(memory, COUNT, MST_I32, .stream = on) == MST_OK);
     if (!getenv("FAKE_CUDA_CAPTURES"))
         REQUIRE(mst_all_reduce(memory, COUNT, MST_I32, .log_name = "waited for") == MST_OK);
-    if (me == 0) REQUIRE(mst_send(memory, COUNT, MST_I32, .dst = 1, .stream = on) == MST_OK);
-    if (me == 1) REQUIRE(mst_recv(memory, COUNT, MST_I32, .src = 0, .stream = on) == MST_OK);
+    if (me == 0) REQUIRE(mst_send(memory, COUNT, MST_I32, 1, .stream = on) == MST_OK);
+    if (me == 1) REQUIRE(mst_recv(memory, COUNT, MST_I32, 0, .stream = on) == MST_OK);
     REQUIRE(!stream_wait(on));
     return 0;
 }

@@ -65,8 +65,8 @@ static void no_world(void) {
     float one = 1;
     REFUSED(MST_ERR_STATE, "mst_init", mst_all_reduce(&one, 1, MST_F32));
     REFUSED(MST_ERR_STATE, "mst_init", mst_broadcast(&one, 1, MST_F32));
-    REFUSED(MST_ERR_STATE, "mst_init", mst_send(&one, 1, MST_F32));
-    REFUSED(MST_ERR_STATE, "mst_init", mst_irecv(&one, 1, MST_F32, .work = &work));
+    REFUSED(MST_ERR_STATE, "mst_init", mst_send(&one, 1, MST_F32, 0));
+    REFUSED(MST_ERR_STATE, "mst_init", mst_irecv(&one, 1, MST_F32, 0, .work = &work));
     REFUSED(MST_ERR_STATE, "mst_init", mst_monitored_barrier(.timeout_ms = 100));
     if (work) report("mst_irecv without a world", "it returned a work");
 }
@@ -88,8 +88,8 @@ static void null_buffers(void) {
     INVALID("out", mst_scatter(NULL, in, 4, MST_F32));
     INVALID("out", mst_all_to_all_single(NULL, in, 4, MST_F32));
     INVALID("in", mst_all_to_all_single(out, NULL, 4, MST_F32));
-    INVALID("buf", mst_send(NULL, 4, MST_F32, .dst = me));
-    INVALID("buf", mst_recv(NULL, 4, MST_F32, .src = me));
+    INVALID("buf", mst_send(NULL, 4, MST_F32, me));
+    INVALID("buf", mst_recv(NULL, 4, MST_F32, me));
     still_works("NULL buffers");
 }
 
@@ -112,12 +112,12 @@ static void null_lists(void) {
     INVALID("counts", mst_all_reduce_coalesced(outs, NULL, 2, MST_F32));
     INVALID("outs", mst_all_gather_coalesced(NULL, ins, counts, 2, MST_F32));
     INVALID("ins", mst_reduce_scatter_coalesced(outs, NULL, counts, 2, MST_F32));
-    INVALID("bytes", mst_broadcast_bytes(NULL));
+    INVALID("out", mst_broadcast_bytes(NULL, "x", 1));
     INVALID("outs", mst_all_gather_bytes(NULL, in, 4));
     INVALID("data", mst_all_gather_bytes((mst_bytes[RANKS_MAX]){{0}}, NULL, 4));
     INVALID("out", mst_scatter_bytes(NULL, (mst_bytes[RANKS_MAX]){{0}}));
-    INVALID("data", mst_send_bytes(NULL, 4, .dst = me));
-    INVALID("out", mst_recv_bytes(NULL, .src = me));
+    INVALID("data", mst_send_bytes(NULL, 4, me));
+    INVALID("out", mst_recv_bytes(NULL, me));
     still_works("NULL lists");
 }
 
@@ -126,7 +126,7 @@ static void types_and_operations(void) {
     INVALID("dtype", mst_all_reduce(out, 4, MST_DTYPE_COUNT));
     INVALID("dtype", mst_broadcast(out, 4, (mst_dtype)1000));
     INVALID("dtype", mst_all_gather_into_tensor(out, in, 4, (mst_dtype)-1));
-    INVALID("dtype", mst_send(out, 4, (mst_dtype)16, .dst = me));
+    INVALID("dtype", mst_send(out, 4, (mst_dtype)16, me));
     INVALID("op", mst_all_reduce(out, 4, MST_F32, .op = MST_OP_COUNT));
     INVALID("op", mst_reduce(out, 4, MST_F32, .op = (mst_op)-1));
     REFUSED2(MST_ERR_INVALID, "BAND", "f32", mst_all_reduce(out, 4, MST_F32, .op = MST_BAND));
@@ -139,21 +139,21 @@ static void types_and_operations(void) {
 
 static void ranks_and_times(void) {
     mst_work *work = NULL;
-    INVALID("src", mst_broadcast(out, 4, MST_F32, .src = size));
-    INVALID("src", mst_broadcast(out, 4, MST_F32, .src = -1));
-    INVALID("group_src", mst_scatter(out, in, 1, MST_F32, .group_src = size));
-    INVALID("dst", mst_reduce(out, 4, MST_F32, .dst = size));
-    INVALID("dst", mst_gather(out, in, 1, MST_F32, .dst = -2));
-    INVALID("group_dst", mst_gather(out, in, 1, MST_F32, .group_dst = size + 3));
-    INVALID("dst", mst_send(out, 4, MST_F32, .dst = size));
-    INVALID("dst", mst_send(out, 4, MST_F32, .dst = MST_ANY_SOURCE));
-    INVALID("src", mst_recv(out, 4, MST_F32, .src = size));
-    INVALID("src", mst_recv(out, 4, MST_F32, .src = -2));
+    INVALID(".root", mst_broadcast(out, 4, MST_F32, .root = size));
+    INVALID(".root", mst_broadcast(out, 4, MST_F32, .root = -1));
+    INVALID(".root", mst_scatter(out, in, 1, MST_F32, .root = size));
+    INVALID(".root", mst_reduce(out, 4, MST_F32, .root = size));
+    INVALID(".root", mst_gather(out, in, 1, MST_F32, .root = -2));
+    INVALID(".root", mst_gather(out, in, 1, MST_F32, .root = size + 3));
+    INVALID("dst", mst_send(out, 4, MST_F32, size));
+    INVALID("dst", mst_send(out, 4, MST_F32, MST_ANY_SOURCE));
+    INVALID("src", mst_recv(out, 4, MST_F32, size));
+    INVALID("src", mst_recv(out, 4, MST_F32, -2));
     INVALID("timeout_ms", mst_all_reduce(out, 4, MST_F32, .timeout_ms = -5));
     INVALID("timeout_ms", mst_monitored_barrier(.timeout_ms = -1));
-    INVALID("timeout_ms", mst_recv(out, 4, MST_F32, .src = me, .timeout_ms = -1));
-    INVALID("work", mst_isend(out, 4, MST_F32, .dst = me));
-    INVALID("work", mst_irecv(out, 4, MST_F32, .src = me));
+    INVALID("timeout_ms", mst_recv(out, 4, MST_F32, me, .timeout_ms = -1));
+    INVALID("work", mst_isend(out, 4, MST_F32, me));
+    INVALID("work", mst_irecv(out, 4, MST_F32, me));
     INVALID("timeout_ms", mst_all_reduce(out, 4, MST_F32, .timeout_ms = -5, .work = &work));
     if (work) report("a refused call", "it returned a work");
     still_works("ranks and times");
@@ -200,13 +200,13 @@ static void groups_of_others(void) {
     if (size == 1) return;
     REFUSED(MST_OK, "", mst_new_group(&other, 1, &group));
     REFUSED(MST_ERR_NOT_MEMBER, "", mst_all_reduce(out, 4, MST_F32, .group = group));
-    REFUSED(MST_ERR_NOT_MEMBER, "", mst_broadcast(out, 4, MST_F32, .group = group, .src = other));
-    REFUSED(MST_ERR_NOT_MEMBER, "", mst_send(out, 4, MST_F32, .group = group, .dst = other));
+    REFUSED(MST_ERR_NOT_MEMBER, "", mst_broadcast(out, 4, MST_F32, .group = group, .root = other));
+    REFUSED(MST_ERR_NOT_MEMBER, "", mst_send(out, 4, MST_F32, other, .group = group));
     REFUSED(MST_ERR_NOT_MEMBER, "", mst_monitored_barrier(.group = group, .timeout_ms = 100));
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &group));
-    INVALID("src", mst_broadcast(out, 4, MST_F32, .group = group, .src = other));
-    INVALID("dst", mst_send(out, 4, MST_F32, .group = group, .dst = other));
+    INVALID("root", mst_broadcast(out, 4, MST_F32, .group = group, .root = 1));
+    INVALID("dst", mst_send(out, 4, MST_F32, 1, .group = group));
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
     still_works("groups of others");
 }
@@ -264,7 +264,7 @@ static void freed_groups(void) {
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &first));
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = first, .work = &over));
     while (!done) REFUSED(MST_OK, "", mst_test(over, &done));
-    REFUSED(MST_OK, "", mst_irecv(&value, 1, MST_I32, .src = me, .group = first, .work = &work));
+    REFUSED(MST_OK, "", mst_irecv(&value, 1, MST_I32, 0, .group = first, .work = &work));
     mst_status ended = MST_OK;
     REFUSED(MST_OK, "", mst_work_on_done(work, note_status, &ended));
     REFUSED(MST_OK, "", mst_destroy_process_group(first));
@@ -275,7 +275,7 @@ static void freed_groups(void) {
     REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &second));
     REFUSED(MST_ERR_STATE, "group", mst_all_reduce(&value, 1, MST_I32, .group = first));
-    REFUSED(MST_ERR_STATE, "group", mst_send(&value, 1, MST_I32, .dst = me, .group = first));
+    REFUSED(MST_ERR_STATE, "group", mst_send(&value, 1, MST_I32, 0, .group = first));
     REFUSED(MST_ERR_STATE, "group", mst_barrier(.group = first));
     if (mst_get_rank(first) != -1) report("the rank in a destroyed group", "not -1");
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = second));
@@ -296,13 +296,13 @@ static void timeouts(void) {
     mst_cancel *cancel;
     mst_status st;
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
-    st = mst_recv(large, 1, MST_U8, .src = me, .group = group, .timeout_ms = 100);
+    st = mst_recv(large, 1, MST_U8, 0, .group = group, .timeout_ms = 100);
     if (!is_timeout(st)) report("a receive without a send", mst_status_name(st));
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
     REFUSED(MST_OK, "", mst_new_group(&me, 1, &group, .name = "alone"));
     REFUSED(MST_OK, "", mst_cancel_new(&cancel));
     mst_cancel_fire(cancel);
-    REFUSED(MST_ERR_CANCELLED, "", mst_recv(large, 1, MST_U8, .src = me, .group = group, .cancel = cancel));
+    REFUSED(MST_ERR_CANCELLED, "", mst_recv(large, 1, MST_U8, 0, .group = group, .cancel = cancel));
     mst_cancel_free(cancel);
     REFUSED(MST_OK, "", mst_destroy_process_group(group));
     still_works("timeouts");
@@ -312,9 +312,9 @@ static void timeouts(void) {
 static void negative_tag(void) {
     mst_work *work = NULL;
     int32_t sent = 5, received = 0;
-    mst_status st = mst_isend(&sent, 1, MST_I32, .dst = me, .tag = -3, .work = &work);
+    mst_status st = mst_isend(&sent, 1, MST_I32, me, .tag = -3, .work = &work);
     if (st == MST_OK) {
-        REFUSED(MST_OK, "", mst_recv(&received, 1, MST_I32, .src = me, .tag = -3, .timeout_ms = TIMEOUT_MS));
+        REFUSED(MST_OK, "", mst_recv(&received, 1, MST_I32, me, .tag = -3, .timeout_ms = TIMEOUT_MS));
         REFUSED(MST_OK, "", mst_wait(work));
         if (received != sent) report("a negative tag", "received another value");
     } else {

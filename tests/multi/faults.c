@@ -44,17 +44,17 @@ static void report(const char *step, mst_status status, int64_t begin) {
 static mst_status echo(size_t count, int timeout_ms) {
     mst_status st = MST_OK;
     for (int i = 0; i < 2 && st == MST_OK; i++)
-        st = i == me ? mst_send(in, count, MST_F32, .dst = 1 - me, .timeout_ms = timeout_ms)
-                     : mst_recv(out, count, MST_F32, .src = 1 - me, .timeout_ms = timeout_ms);
+        st = i == me ? mst_send(in, count, MST_F32, 1 - me, .timeout_ms = timeout_ms)
+                     : mst_recv(out, count, MST_F32, 1 - me, .timeout_ms = timeout_ms);
     return st;
 }
 
 static mst_status ring(size_t count, int timeout_ms) {
     mst_work *work;
     mst_status st =
-        mst_isend(in, count, MST_F32, .dst = (me + 1) % size, .work = &work, .timeout_ms = timeout_ms);
+        mst_isend(in, count, MST_F32, (me + 1) % size, .work = &work, .timeout_ms = timeout_ms);
     if (st != MST_OK) return st;
-    st = mst_recv(out, count, MST_F32, .src = (me + size - 1) % size, .timeout_ms = timeout_ms);
+    st = mst_recv(out, count, MST_F32, (me + size - 1) % size, .timeout_ms = timeout_ms);
     if (st == MST_OK) return mst_wait(work);
     mst_work_free(work);
     return st;
@@ -111,21 +111,21 @@ static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "all_reduce")) return mst_all_reduce(out, count, MST_F32, .timeout_ms = ms);
     if (!strcmp(what, "inference_all_reduce"))
         return mst_inference_all_reduce(out, count, MST_F32, .timeout_ms = ms);
-    if (!strcmp(what, "broadcast")) return mst_broadcast(out, count, MST_F32, .src = 0, .timeout_ms = ms);
+    if (!strcmp(what, "broadcast")) return mst_broadcast(out, count, MST_F32, .root = 0, .timeout_ms = ms);
     if (!strcmp(what, "broadcast_from_absent"))
-        return mst_broadcast(out, count, MST_F32, .src = 2, .timeout_ms = ms);
-    if (!strcmp(what, "reduce")) return mst_reduce(out, count, MST_F32, .dst = 0, .timeout_ms = ms);
+        return mst_broadcast(out, count, MST_F32, .root = 2, .timeout_ms = ms);
+    if (!strcmp(what, "reduce")) return mst_reduce(out, count, MST_F32, .root = 0, .timeout_ms = ms);
     if (!strcmp(what, "all_gather_into_tensor"))
         return mst_all_gather_into_tensor(out, in, count, MST_F32, .timeout_ms = ms);
     if (!strcmp(what, "reduce_scatter_tensor"))
         return mst_reduce_scatter_tensor(out, in, count, MST_F32, .timeout_ms = ms);
-    if (!strcmp(what, "gather")) return mst_gather(out, in, count, MST_F32, .dst = 0, .timeout_ms = ms);
-    if (!strcmp(what, "scatter")) return mst_scatter(out, in, count, MST_F32, .src = 0, .timeout_ms = ms);
+    if (!strcmp(what, "gather")) return mst_gather(out, in, count, MST_F32, .root = 0, .timeout_ms = ms);
+    if (!strcmp(what, "scatter")) return mst_scatter(out, in, count, MST_F32, .root = 0, .timeout_ms = ms);
     if (!strcmp(what, "all_to_all_single"))
         return mst_all_to_all_single(out, in, count, MST_F32, .timeout_ms = ms);
     if (!strcmp(what, "ring")) return ring(count, ms);
     if (!strcmp(what, "echo")) return echo(count, ms);
-    if (!strcmp(what, "recv")) return mst_recv(out, count, MST_F32, .src = 2, .timeout_ms = ms);
+    if (!strcmp(what, "recv")) return mst_recv(out, count, MST_F32, 2, .timeout_ms = ms);
     if (!strcmp(what, "waited")) return waited(count, ms);
     if (!strcmp(what, "polled")) return polled(count, ms);
     if (!strcmp(what, "coalesced")) return coalesced(count, ms);
@@ -143,7 +143,7 @@ static mst_status call_differently(const char *what, mst_work **work) {
         return mst_broadcast(out, SMALL, MST_F32, .work = work, .timeout_ms = TIMEOUT_MS);
     if (!strcmp(what, "barrier") && odd) return mst_barrier(.timeout_ms = TIMEOUT_MS);
     if (!strcmp(what, "root"))
-        return mst_broadcast(out, SMALL, MST_F32, .src = odd, .work = work, .timeout_ms = TIMEOUT_MS);
+        return mst_broadcast(out, SMALL, MST_F32, .root = odd, .work = work, .timeout_ms = TIMEOUT_MS);
     if (!strcmp(what, "splits"))
         return mst_all_to_all_single(out, in, 0, MST_F32, .in_splits = mine,
                                      .out_splits = odd ? others : mine, .work = work,
@@ -174,8 +174,8 @@ static mst_status call_in_another_order(void) {
 
 /* Rank 1 sends more than rank 0 receives; the others do nothing. */
 static mst_status send_too_much(void) {
-    if (me == 1) return mst_send(in, SMALL + 1, MST_F32, .dst = 0, .timeout_ms = TIMEOUT_MS);
-    return me ? MST_OK : mst_recv(out, SMALL, MST_F32, .src = 1, .timeout_ms = TIMEOUT_MS);
+    if (me == 1) return mst_send(in, SMALL + 1, MST_F32, 0, .timeout_ms = TIMEOUT_MS);
+    return me ? MST_OK : mst_recv(out, SMALL, MST_F32, 1, .timeout_ms = TIMEOUT_MS);
 }
 
 static void differ(const char *what, bool with_work) {
@@ -230,9 +230,9 @@ static void late(int ms) {
 
 static mst_status use_lent(const char *what, float *memory, int ms) {
     if (!strcmp(what, "all_reduce")) return mst_all_reduce(memory, LARGE, MST_F32, .timeout_ms = ms);
-    if (!strcmp(what, "broadcast")) return mst_broadcast(memory, LARGE, MST_F32, .src = 0, .timeout_ms = ms);
-    return me ? mst_recv(memory, LARGE, MST_F32, .src = 0, .timeout_ms = ms)
-              : mst_send(memory, LARGE, MST_F32, .dst = 1, .timeout_ms = ms);
+    if (!strcmp(what, "broadcast")) return mst_broadcast(memory, LARGE, MST_F32, .root = 0, .timeout_ms = ms);
+    return me ? mst_recv(memory, LARGE, MST_F32, 0, .timeout_ms = ms)
+              : mst_send(memory, LARGE, MST_F32, 1, .timeout_ms = ms);
 }
 
 /* Rank 0 times out and reuses its tensor. Rank 1 calls afterwards and must not receive the new content. */
@@ -260,15 +260,15 @@ static void no_descriptors(int ms) {
     struct rlimit usual, none;
     int64_t begin = msi_now();
     if (me == 0) {
-        report("no_descriptors", mst_send(in, SMALL, MST_F32, .dst = 1, .timeout_ms = ms), begin);
+        report("no_descriptors", mst_send(in, SMALL, MST_F32, 1, .timeout_ms = ms), begin);
         return;
     }
     getrlimit(RLIMIT_NOFILE, &usual);
     none = (struct rlimit){(rlim_t)lowest_free(), usual.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
-    report("no_descriptors", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
+    report("no_descriptors", mst_recv(out, SMALL, MST_F32, 0, .timeout_ms = ms), begin);
     setrlimit(RLIMIT_NOFILE, &usual);
-    report("again", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = ms), begin);
+    report("again", mst_recv(out, SMALL, MST_F32, 0, .timeout_ms = ms), begin);
 }
 
 /*
@@ -280,8 +280,8 @@ static void give_up_first(int ms) {
     if (me)
         msi_wait_pause(&(struct msi_wait){INT64_MAX, NULL}, 3 * ms, "");
     else
-        st = mst_send(in, (size_t)RANKS_MAX * LARGE, MST_F32, .dst = 1, .timeout_ms = ms);
-    if (me) st = mst_recv(out, (size_t)RANKS_MAX * LARGE, MST_F32, .src = 0, .timeout_ms = TIMEOUT_MS);
+        st = mst_send(in, (size_t)RANKS_MAX * LARGE, MST_F32, 1, .timeout_ms = ms);
+    if (me) st = mst_recv(out, (size_t)RANKS_MAX * LARGE, MST_F32, 0, .timeout_ms = TIMEOUT_MS);
     report("give_up", st, begin);
     report("after", mst_barrier(.timeout_ms = TIMEOUT_MS), begin);
 }
@@ -293,7 +293,7 @@ static void idle_rank0(void) {
     char c;
     int64_t begin = msi_now();
     if (me)
-        report("idle_rank0", mst_recv(out, SMALL, MST_F32, .src = 0, .timeout_ms = TIMEOUT_MS), begin);
+        report("idle_rank0", mst_recv(out, SMALL, MST_F32, 0, .timeout_ms = TIMEOUT_MS), begin);
     else
         while (read(STDIN_FILENO, &c, 1) > 0) continue;
 }

@@ -59,15 +59,15 @@ static void run_all(void) {
     CHECK(mst_all_reduce(whole, count, MST_U8, .timeout_ms = TIMEOUT_MS));
     compare("all_reduce", whole, 0, 1);
     fill(whole, me);
-    CHECK(mst_broadcast(whole, count, MST_U8, .src = 1, .timeout_ms = TIMEOUT_MS));
+    CHECK(mst_broadcast(whole, count, MST_U8, .root = 1, .timeout_ms = TIMEOUT_MS));
     compare("broadcast", whole, 1, -1);
     uint8_t *mine = whole + (size_t)me * count;
     fill(mine, me);
     CHECK(mst_all_gather_into_tensor(whole, mine, count, MST_I8, .timeout_ms = TIMEOUT_MS));
     for (int r = 0; r < 2; r++) compare("all_gather_into_tensor", whole + (size_t)r * count, r, -1);
     fill(whole, me);
-    if (me == 0) CHECK(mst_send(whole, count, MST_U8, .dst = 1, .timeout_ms = TIMEOUT_MS));
-    if (me == 1) CHECK(mst_recv(whole, count, MST_U8, .src = 0, .timeout_ms = TIMEOUT_MS));
+    if (me == 0) CHECK(mst_send(whole, count, MST_U8, 1, .timeout_ms = TIMEOUT_MS));
+    if (me == 1) CHECK(mst_recv(whole, count, MST_U8, 0, .timeout_ms = TIMEOUT_MS));
     if (me == 1) compare("recv", whole, 0, -1);
 }
 

@@ -75,9 +75,9 @@ static mst_status fail(const char *how) {
     int x;
     if (!strcmp(how, "killed")) raise(SIGKILL);
     for (int r = 0; r < size && !strcmp(how, "times_out"); r++) /* until all others have timed out */
-        if (r != me) CHECK(mst_recv(&x, 1, MST_I32, .src = r));
+        if (r != me) CHECK(mst_recv(&x, 1, MST_I32, r));
     if (!strcmp(how, "call_fails"))
-        return mst_recv(&x, 1, MST_I32, .src = (me + 1) % size, .timeout_ms = 100);
+        return mst_recv(&x, 1, MST_I32, (me + 1) % size, .timeout_ms = 100);
     return !strcmp(how, "returns_error") ? MST_ERR_INVALID : MST_OK;
 }
 
@@ -139,7 +139,7 @@ static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stag
     REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
     if (!strcmp(how, "killed"))
         for (;;) pause(); /* the launcher kills the survivors */
-    if (!strcmp(how, "times_out") && me != stage) CHECK(mst_send(&me, 1, MST_I32, .dst = stage));
+    if (!strcmp(how, "times_out") && me != stage) CHECK(mst_send(&me, 1, MST_I32, stage));
     CHECK(mst_pipeline_free(p));
     REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "was freed");
     CHECK(mst_barrier());
@@ -251,8 +251,8 @@ static void release_none(void *memory, void *arg) {
 /* Tells the late stage that the others have timed out. */
 static void notify(int stage) {
     int signal = 1;
-    if (me == (stage ? 0 : 1)) CHECK(mst_send(&signal, 1, MST_I32, .dst = stage));
-    if (me == stage) CHECK(mst_recv(&signal, 1, MST_I32, .src = stage ? 0 : 1));
+    if (me == (stage ? 0 : 1)) CHECK(mst_send(&signal, 1, MST_I32, stage));
+    if (me == stage) CHECK(mst_recv(&signal, 1, MST_I32, stage ? 0 : 1));
 }
 
 /* Creating the pipeline fails on all ranks; the next pipeline works. */
@@ -317,7 +317,7 @@ static mst_status die_as_second(const mst_pipeline_step *step, void *arg) {
     (void)arg;
     int none;
     if (me == 1 && step->micro == 1) {
-        REFUSE(mst_recv(&none, 1, MST_I32, .src = 0), MST_ERR_PEER_LOST,
+        REFUSE(mst_recv(&none, 1, MST_I32, 0), MST_ERR_PEER_LOST,
                "has left"); /* wait until it has left */
         raise(SIGKILL);
     }
@@ -379,10 +379,10 @@ static void alone(void) {
     int sent[3] = {1, 2, 3}, got = 0;
     mst_work *works[3];
     for (int tag = 0; tag < 3; tag++)
-        CHECK(mst_isend(&sent[tag], 1, MST_I32, .dst = 0, .tag = tag, .work = &works[tag]));
+        CHECK(mst_isend(&sent[tag], 1, MST_I32, 0, .tag = tag, .work = &works[tag]));
     stream(2, 3, 1, 1);
     for (int tag = 0; tag < 3; tag++) {
-        CHECK(mst_recv(&got, 1, MST_I32, .src = 0, .tag = tag));
+        CHECK(mst_recv(&got, 1, MST_I32, 0, .tag = tag));
         CHECK(mst_wait(works[tag]));
         assert(got == tag + 1);
     }
@@ -403,8 +403,8 @@ static void pass_token(void) {
     assert(!pred == (size == 1) && !succ == (size == 1));
     if (size == 1) return;
     assert(pred != succ && mst_get_group_rank(pred, before) >= 0 && mst_get_group_rank(succ, next) >= 0);
-    CHECK(mst_irecv(&token, 1, MST_I32, .src = before, .group = pred, .work = &work));
-    CHECK(mst_send(&own, 1, MST_I32, .dst = next, .group = succ));
+    CHECK(mst_irecv(&token, 1, MST_I32, mst_get_group_rank(pred, before), .group = pred, .work = &work));
+    CHECK(mst_send(&own, 1, MST_I32, mst_get_group_rank(succ, next), .group = succ));
     CHECK(mst_wait(work));
     assert(token == 10 * before);
 }

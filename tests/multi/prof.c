@@ -61,18 +61,18 @@ static void check(mst_status st, const char *action) {
 static void messages(int n) {
     for (int i = 0; i < n; i++) {
         mst_work *work;
-        check(mst_isend(in, 8, MST_F32, .dst = (rank + 1) % size, .work = &work), "isend");
-        check(mst_recv(out, 8, MST_F32, .src = (rank + size - 1) % size), "recv");
+        check(mst_isend(in, 8, MST_F32, (rank + 1) % size, .work = &work), "isend");
+        check(mst_recv(out, 8, MST_F32, (rank + size - 1) % size), "recv");
         check(mst_wait(work), "wait");
     }
 }
 
 static void from_anybody(int n) {
     for (int i = 0; i < n && rank > 0; i++)
-        check(mst_send_bytes(in, (size_t)(100 * rank + i), .dst = 0, .tag = 3), "send_bytes");
+        check(mst_send_bytes(in, (size_t)(100 * rank + i), 0, .tag = 3), "send_bytes");
     for (int i = 0; i < n * (size - 1) && rank == 0; i++) {
         mst_bytes bytes;
-        check(mst_recv_bytes(&bytes, .src = MST_ANY_SOURCE, .tag = 3), "recv_bytes");
+        check(mst_recv_bytes(&bytes, MST_ANY_SOURCE, .tag = 3), "recv_bytes");
         mst_bytes_free(&bytes);
     }
     check(mst_barrier(), "barrier"); /* no rank leaves before the others have joined */
@@ -87,10 +87,10 @@ static void mixed(int n) {
             {.send = false, .buf = out, .count = OTHER, .dtype = MST_F32, .peer = previous, .tag = 2},
             {.send = true, .buf = in, .count = FIRST, .dtype = MST_F32, .peer = next, .tag = 1}};
         check(mst_batch_isend_irecv(batch, 2, works), "batch_isend_irecv");
-        check(mst_irecv(out + OTHER, FIRST, MST_F32, .src = previous, .tag = 1, .work = &works[2]), "irecv");
-        check(mst_isend(in, SECOND, MST_F32, .dst = next, .tag = 1, .work = &works[3]), "isend");
-        check(mst_isend(in, OTHER, MST_F32, .dst = next, .tag = 2, .work = &works[4]), "isend");
-        check(mst_irecv(out + OTHER + FIRST, SECOND, MST_F32, .src = previous, .tag = 1, .work = &works[5]),
+        check(mst_irecv(out + OTHER, FIRST, MST_F32, previous, .tag = 1, .work = &works[2]), "irecv");
+        check(mst_isend(in, SECOND, MST_F32, next, .tag = 1, .work = &works[3]), "isend");
+        check(mst_isend(in, OTHER, MST_F32, next, .tag = 2, .work = &works[4]), "isend");
+        check(mst_irecv(out + OTHER + FIRST, SECOND, MST_F32, previous, .tag = 1, .work = &works[5]),
               "irecv");
         for (int k = 6; k-- > 0;) check(mst_wait(works[k]), "wait");
     }
@@ -98,17 +98,17 @@ static void mixed(int n) {
 
 static void late(void) {
     int peer = 1 - rank;
-    if (rank < 2 && mst_recv(out, 8, MST_F32, .src = peer, .tag = 9, .timeout_ms = 50) == MST_OK) exit(4);
+    if (rank < 2 && mst_recv(out, 8, MST_F32, peer, .tag = 9, .timeout_ms = 50) == MST_OK) exit(4);
     check(mst_barrier(), "barrier");
-    if (rank == 0) check(mst_send(in, 8, MST_F32, .dst = peer, .tag = 9), "send");
-    if (rank == 1) check(mst_recv(out, 8, MST_F32, .src = peer, .tag = 9), "recv");
+    if (rank == 0) check(mst_send(in, 8, MST_F32, peer, .tag = 9), "send");
+    if (rank == 1) check(mst_recv(out, 8, MST_F32, peer, .tag = 9), "recv");
 }
 
 static void swaps(int n) {
     for (int i = 0; i < n; i++) {
         mst_work *work;
-        check(mst_irecv(out, 8, MST_F32, .src = (rank + size - 1) % size, .work = &work), "irecv");
-        check(mst_send(in, 8, MST_F32, .dst = (rank + 1) % size), "send");
+        check(mst_irecv(out, 8, MST_F32, (rank + size - 1) % size, .work = &work), "irecv");
+        check(mst_send(in, 8, MST_F32, (rank + 1) % size), "send");
         check(mst_wait(work), "wait");
     }
 }
@@ -168,22 +168,22 @@ static void every_message(mst_group *g) {
                             {.buf = out, .count = 8, .dtype = MST_F32, .peer = peer}};
     mst_bytes bytes;
     if (rank == 0) {
-        ONCE(send, mst_send(in, 8, MST_F32, .dst = peer, .group = g));
-        ONCE(recv, mst_recv(out, 8, MST_F32, .src = peer, .group = g));
-        ONCE(isend, mst_isend(in, 8, MST_F32, .dst = peer, .group = g, .work = &work));
+        ONCE(send, mst_send(in, 8, MST_F32, peer, .group = g));
+        ONCE(recv, mst_recv(out, 8, MST_F32, peer, .group = g));
+        ONCE(isend, mst_isend(in, 8, MST_F32, peer, .group = g, .work = &work));
         check(mst_wait(work), "wait");
-        ONCE(irecv, mst_irecv(out, 8, MST_F32, .src = peer, .group = g, .work = &work));
+        ONCE(irecv, mst_irecv(out, 8, MST_F32, peer, .group = g, .work = &work));
         check(mst_wait(work), "wait");
-        ONCE(send_bytes, mst_send_bytes("hello", 5, .dst = peer, .group = g));
-        ONCE(recv_bytes, mst_recv_bytes(&bytes, .src = peer, .group = g));
+        ONCE(send_bytes, mst_send_bytes("hello", 5, peer, .group = g));
+        ONCE(recv_bytes, mst_recv_bytes(&bytes, peer, .group = g));
     } else {
-        check(mst_recv(out, 8, MST_F32, .src = peer, .group = g), "recv");
-        check(mst_send(in, 8, MST_F32, .dst = peer, .group = g), "send");
-        check(mst_recv(out, 8, MST_F32, .src = peer, .group = g), "recv");
-        check(mst_send(in, 8, MST_F32, .dst = peer, .group = g), "send");
-        check(mst_recv_bytes(&bytes, .src = peer, .group = g), "recv_bytes");
+        check(mst_recv(out, 8, MST_F32, peer, .group = g), "recv");
+        check(mst_send(in, 8, MST_F32, peer, .group = g), "send");
+        check(mst_recv(out, 8, MST_F32, peer, .group = g), "recv");
+        check(mst_send(in, 8, MST_F32, peer, .group = g), "send");
+        check(mst_recv_bytes(&bytes, peer, .group = g), "recv_bytes");
         mst_bytes_free(&bytes);
-        check(mst_send_bytes("hello there", 11, .dst = peer, .group = g), "send_bytes");
+        check(mst_send_bytes("hello there", 11, peer, .group = g), "send_bytes");
         bytes = (mst_bytes){NULL, 0};
     }
     mst_bytes_free(&bytes);
@@ -193,11 +193,11 @@ static void every_message(mst_group *g) {
 
 /* Rank 0 has 5 bytes, rank 1 has 11. */
 static void every_bytes(mst_group *g) {
-    mst_bytes all[2], one = {rank ? NULL : strdup("hello"), rank ? 0 : 5};
+    mst_bytes all[2], one;
     const mst_bytes ins[] = {{.data = (char[]){"hello"}, .len = 5},
                              {.data = (char[]){"hello there"}, .len = 11}};
     const mst_bytes *own = &ins[rank];
-    ONCE(broadcast_bytes, mst_broadcast_bytes(&one, .group = g));
+    ONCE(broadcast_bytes, mst_broadcast_bytes(&one, "hello", 5, .group = g));
     mst_bytes_free(&one);
     ONCE(all_gather_bytes, mst_all_gather_bytes(all, own->data, own->len, .group = g));
     for (int i = 0; i < 2; i++) mst_bytes_free(&all[i]);

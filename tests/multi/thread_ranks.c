@@ -74,7 +74,7 @@ static void all_reduce(const struct view *v, size_t n, mst_call *call) {
 
 static void reduce(const struct view *v, size_t n, mst_call *call) {
     call->in = v->in;
-    call->group_dst = v->n - 1;
+    call->root = v->n - 1;
     CHECK(mst_reduce_with(v->out, n, MST_I32, call));
     finish(v, call);
     for (size_t i = 0; i < n; i++) require(v, "reduce", i, v->out[i], v->me == v->n - 1 ? sum(v->n, i) : -1);
@@ -82,7 +82,7 @@ static void reduce(const struct view *v, size_t n, mst_call *call) {
 
 static void broadcast(const struct view *v, size_t n, mst_call *call) {
     call->in = v->in;
-    call->group_src = v->n - 1;
+    call->root = v->n - 1;
     CHECK(mst_broadcast_with(v->out, n, MST_I32, call));
     finish(v, call);
     for (size_t i = 0; i < n; i++) require(v, "broadcast", i, v->out[i], value(v->n - 1, i));
@@ -96,7 +96,7 @@ static void all_gather(const struct view *v, size_t n, mst_call *call) {
 }
 
 static void gather(const struct view *v, size_t n, mst_call *call) {
-    call->group_dst = v->n - 1;
+    call->root = v->n - 1;
     CHECK(mst_gather_with(v->out, v->in, n, MST_I32, call));
     finish(v, call);
     for (size_t i = 0; v->me == v->n - 1 && i < n * (size_t)v->n; i++)
@@ -104,7 +104,7 @@ static void gather(const struct view *v, size_t n, mst_call *call) {
 }
 
 static void scatter(const struct view *v, size_t n, mst_call *call) {
-    call->group_src = v->n - 1;
+    call->root = v->n - 1;
     CHECK(mst_scatter_with(v->out, v->in, n, MST_I32, call));
     finish(v, call);
     for (size_t i = 0; i < n; i++)
@@ -185,10 +185,8 @@ static void many_works(const struct view *v) {
     }
     int32_t sent[2] = {v->me, 7}, got[2] = {-1, -1};
     mst_call send = call_on(v, &works[WORKS]), receive = call_on(v, &works[WORKS + 1]);
-    send.dst = mst_get_global_rank(v->group, right);
-    receive.src = mst_get_global_rank(v->group, left);
-    CHECK(mst_isend_with(sent, 2, MST_I32, &send));
-    CHECK(mst_irecv_with(got, 2, MST_I32, &receive));
+    CHECK(mst_isend_with(sent, 2, MST_I32, right, &send));
+    CHECK(mst_irecv_with(got, 2, MST_I32, left, &receive));
     for (int w = WORKS + 1; w >= 0; w--) CHECK(mst_wait(works[w]));
     for (size_t i = 0; i < count * WORKS; i++) require(v, "works", i, v->out[i], sum(v->n, i));
     require(v, "irecv", 0, got[0], left);
@@ -197,19 +195,16 @@ static void many_works(const struct view *v) {
 /* Blocking messages around the ring. */
 static void messages(const struct view *v) {
     static const size_t counts[] = {1, 40000};
-    int right = mst_get_global_rank(v->group, (v->me + 1) % v->n);
-    int left = (v->me + v->n - 1) % v->n;
+    int right = (v->me + 1) % v->n, left = (v->me + v->n - 1) % v->n;
     for (int c = 0; c < 2; c++)
         for (int step = 0; step < 2; step++) {
             mst_call call = call_on(v, NULL);
             fill(v, counts[c]);
-            call.dst = right;
-            call.src = MST_ANY_SOURCE;
             if ((v->me == 0) == (step == 0)) {
-                CHECK(mst_send_with(v->in, counts[c], MST_I32, &call));
+                CHECK(mst_send_with(v->in, counts[c], MST_I32, right, &call));
                 continue;
             }
-            CHECK(mst_recv_with(v->out, counts[c], MST_I32, &call));
+            CHECK(mst_recv_with(v->out, counts[c], MST_I32, MST_ANY_SOURCE, &call));
             for (size_t i = 0; i < counts[c]; i++) require(v, "recv", i, v->out[i], value(left, i));
         }
 }

@@ -33,8 +33,8 @@ static void begin(void) {
     rank = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
     must(mst_barrier());
-    if (rank == 0 && size > 1) must(mst_send(&word, 1, MST_I32, .dst = 1));
-    if (rank == 1) must(mst_recv(&word, 1, MST_I32, .src = 0));
+    if (rank == 0 && size > 1) must(mst_send(&word, 1, MST_I32, 1));
+    if (rank == 1) must(mst_recv(&word, 1, MST_I32, 0));
     must(mst_barrier());
 }
 
@@ -78,13 +78,13 @@ static void hang_in_group(void) {
 static void hang_in_messages(void) {
     int words[2] = {0};
     mst_work *works[2];
-    for (int i = 0; i < 3 && rank == 0; i++) must(mst_send(words, 1, MST_I32, .dst = 1, .tag = i ? 6 : 5));
+    for (int i = 0; i < 3 && rank == 0; i++) must(mst_send(words, 1, MST_I32, 1, .tag = i ? 6 : 5));
     printf("ready\n");
     fflush(stdout);
     for (int i = 0; i < 2 && rank == 1; i++)
-        must(mst_irecv(&words[i], 1, MST_I32, .src = i ? MST_ANY_SOURCE : 0, .tag = 5, .work = &works[i]));
+        must(mst_irecv(&words[i], 1, MST_I32, i ? MST_ANY_SOURCE : 0, .tag = 5, .work = &works[i]));
     if (rank == 1) must(mst_wait(works[0]));
-    if (rank == 1) must(mst_recv(words, 1, MST_I32, .src = 0, .tag = 5));
+    if (rank == 1) must(mst_recv(words, 1, MST_I32, 0, .tag = 5));
     wait_to_be_ended();
 }
 
@@ -94,7 +94,7 @@ static void leave_group(const char *path) {
     mst_work *work;
     int both[] = {0, 1}, word;
     must(mst_new_group(both, 2, &group, .name = "pair"));
-    if (rank == 0) must(mst_irecv(&word, 1, MST_I32, .src = 1, .tag = 4, .group = group, .work = &work));
+    if (rank == 0) must(mst_irecv(&word, 1, MST_I32, 1, .tag = 4, .group = group, .work = &work));
     must(mst_barrier());
     must(mst_destroy_process_group(group));
     must(mst_new_group(both, 2, &group, .name = "next"));

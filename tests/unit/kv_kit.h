@@ -12,7 +12,7 @@
 /* REQ(OPERATION, "key", .field = …): a pointer to a request */
 #define REQ(operation, ...)                                                                                  \
     (&(struct msi_store_req){.op = MSI_OP_##operation,                                                       \
-                             .key = msi_cstr(MST_LAST_POSITIONAL(__VA_ARGS__)),                              \
+                             .key = msi_cstr(MST_FIRST(__VA_ARGS__, )),                              \
                              MST_REST(__VA_ARGS__, )})
 #define VALUE(text) .value = {text, sizeof(text) - 1}
 #define LIST(...)                                                                                            \

@@ -7,17 +7,20 @@
 
 /* What this library knows, what an older caller knew, and what a newer one does. */
 struct options {
+    const void *positional;
     size_t size;
     int timeout_ms;
     int rank;
 };
 
 struct older {
+    const void *positional;
     size_t size;
     int timeout_ms;
 };
 
 struct newer {
+    const void *positional;
     size_t size;
     int timeout_ms;
     int rank;
@@ -36,7 +39,7 @@ static void none_given_is_all_defaults(void **state) {
 
 static void the_same_is_copied(void **state) {
     (void)state;
-    struct options got, given = {sizeof given, 5, 6};
+    struct options got, given = {NULL, sizeof given, 5, 6};
     assert_ok(msi_options_copy(&got, sizeof got, &given));
     assert_int_equal(got.timeout_ms, 5);
     assert_int_equal(got.rank, 6);
@@ -48,7 +51,7 @@ static void an_older_callers_missing_fields_are_zero(void **state) {
     struct older *given = malloc(sizeof *given); /* its own block: a read past it is seen */
     assert_non_null(given);
     memset(&got, 0x5a, sizeof got);
-    *given = (struct older){offsetof(struct options, rank), 5};
+    *given = (struct older){NULL, offsetof(struct options, rank), 5};
     assert_ok(msi_options_copy(&got, sizeof got, given));
     assert_int_equal(got.timeout_ms, 5);
     assert_int_equal(got.rank, 0);
@@ -76,7 +79,7 @@ static void a_newer_callers_new_fields_are_refused_when_set(void **state) {
 
 static void sizes_that_cannot_be_are_refused(void **state) {
     (void)state;
-    static const size_t sizes[] = {0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX};
+    static const size_t sizes[] = {0, 1, 2 * sizeof(size_t) - 1, 4097, SIZE_MAX};
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         struct options got, given = {.size = sizes[i]};
         assert_status(msi_options_copy(&got, sizeof got, &given), MST_ERR_INVALID);
@@ -97,11 +100,11 @@ static void store_calls_refuse_a_struct_without_size(void **state) {
 static void nothing_behind_a_shorter_struct_is_read(void **state) {
     (void)state;
     mst_store *store;
-    mst_store_call call = {.size = sizeof(size_t), .site = {"behind.c", "behind", 7}, .timeout_ms = -5};
+    mst_store_call call = {.size = 2 * sizeof(size_t), .site = {"behind.c", "behind", 7}, .timeout_ms = -5};
     assert_ok(mst_store_open("hash://", &store));
     assert_status(mst_store_set_with(store, NULL, "v", 1, &call), MST_ERR_INVALID);
     assert_null(mst_last_error()->site.file);
-    mst_store_options options = {.size = sizeof(size_t), .site = {"behind.c", "behind", 7}};
+    mst_store_options options = {.size = 2 * sizeof(size_t), .site = {"behind.c", "behind", 7}};
     mst_store *never = NULL;
     assert_status(mst_store_open_with("nonsense", &never, &options), MST_ERR_ADDRESS);
     assert_null(mst_last_error()->site.file);

@@ -81,10 +81,10 @@ static mst_status advance(struct msi_module *m, struct mst_work *work, bool *don
     return begin_body(m, work, done);
 }
 
-static void tell_sender(struct msi_comm *comm, struct mst_work *work) {
+static void tell_sender(struct mst_work *work) {
     mst_backend_op *d = &work->op.desc;
     int from = d->sender >= 0 ? d->sender : d->peer;
-    if (work->op.sender) *work->op.sender = msi_comm_global(comm, from);
+    if (work->op.sender) *work->op.sender = from;
     if (!state_of(work)->any_source || from < 0) return;
     d->peer = -1; /* as the program gave it */
     msi_comm_matched(work, from);
@@ -154,7 +154,7 @@ bool msi_module_advance_messages(struct msi_module *m) {
             if (st == MST_OK && !done) continue;
             if (st != MST_OK && comm->failure.status != MST_OK) msi_module_abort(m);
         }
-        if (done) tell_sender(comm, work);
+        if (done) tell_sender(work);
         msi_comm_end(work);
         moved = true;
     }

@@ -33,7 +33,7 @@ static int use_group(void) {
     for (int i = 0; i < n; i++) members[i] = n - 1 - i;
     if (rank >= n) return 0;
     if (mst_new_group(members, (size_t)n, &group) != MST_OK) return failed("mst_new_group");
-    if (mst_broadcast(&value, 1, MST_I32, .src = n - 1, .group = group) != MST_OK)
+    if (mst_broadcast(&value, 1, MST_I32, .root = n - 1, .group = group) != MST_OK)
         return failed("mst_broadcast");
     if (value != n - 1) return failed("a wrong value");
     return mst_destroy_process_group(group) == MST_OK ? 0 : failed("mst_destroy_process_group");

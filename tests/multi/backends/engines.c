@@ -81,7 +81,7 @@ void own(void) {
     OK(mst_backend_register(&own_table));
     CHECK(mst_backend_register(&own_table) == MST_ERR_STATE);
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
-    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me));
+    OK(mst_broadcast(&value, 1, MST_I32, .group = alone));
     CHECK(opened == 1 && submitted == 1 && value == 7);
     CHECK(mst_all_reduce(&value, 1, MST_I32, .group = alone) == MST_OK); /* composed of broadcasts */
     CHECK(value == 7);
@@ -98,7 +98,7 @@ void own(void) {
     mst_work *work;
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
     stuck = true;
-    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me, .work = &work));
+    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .work = &work));
     OK(mst_destroy_process_group(alone));
     CHECK(closed == 2 && mst_wait(work) == MST_ERR_STATE);
 }
@@ -229,7 +229,7 @@ void streams(void) {
     int calls = 0, waits = 0;
     OK(mst_backend_register(&own_table));
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
-    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me, .timeout_ms = WATCHED_MS,
+    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .timeout_ms = WATCHED_MS,
                      .stream = &stream));
     while (sleeps() < 0) usleep(1000); /* until the thread has its name */
     long before = sleeps();
@@ -240,7 +240,7 @@ void streams(void) {
     CHECK(fgets(line, sizeof line, stdin));
     for (double end = now_ms() + CALLS_MS; now_ms() < end; usleep(230000)) { /* the thread polls in between */
         double begin = now_ms();
-        OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .src = me));
+        OK(mst_broadcast(&value, 1, MST_I32, .group = alone));
         calls++;
         waits += now_ms() - begin >= STORE_MS;
     }

@@ -70,25 +70,18 @@ static void count_callback(mst_status status, void *arg) {
     atomic_fetch_add_explicit(&run->called, 1, memory_order_release); /* acquired by finish_one */
 }
 
-/* As a group rank if the call supports it, else as a global rank. */
-static void set_root(const struct run *run, mst_call *call) {
-    bool source = run->shape.operation->traits & ROOT_SRC;
-    if (run->shape.root && run->shape.id % 2)
-        *(source ? &call->group_src : &call->group_dst) = run->shape.root;
-    else
-        *(source ? &call->src : &call->dst) = run->layout->ranks[run->shape.root];
-}
-
 static void begin(struct run *run) {
     const struct shape *shape = &run->shape;
     unsigned traits = shape->operation->traits;
     mst_call call = {.size = sizeof call,
                      .site = MST_HERE,
                      .group = run->layout->group,
-                     .timeout_ms = TIMEOUT_MS,
-                     .op = shape->op,
-                     .factor = shape->factor};
-    if (traits & (ROOT_SRC | ROOT_DST)) set_root(run, &call);
+                     .timeout_ms = TIMEOUT_MS};
+    if (traits & ROOTED) call.root = shape->root;
+    if (traits & REDUCES) {
+        call.op = shape->op;
+        call.factor = shape->factor;
+    }
     if (shape->how != BLOCKING && !(traits & (OWN_WORKS | BLOCKS_ONLY))) {
         call.work = &run->works[0];
         run->n_works = 1;

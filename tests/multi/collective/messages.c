@@ -10,10 +10,6 @@ static int tag_of(const struct run *run, int k) {
     return (int)(run->shape.id % 100000) * TAGS + k;
 }
 
-static bool by_group_rank(const struct run *run, int peer) {
-    return peer > 0 && (run->shape.id + (unsigned)peer) % 2;
-}
-
 static mst_call message(const struct run *run, const mst_call *call, int tag) {
     mst_call one = *call;
     one.tag = tag_of(run, tag);
@@ -24,14 +20,10 @@ static mst_call message(const struct run *run, const mst_call *call, int tag) {
 static mst_status send_to(struct run *run, const mst_call *call, int peer, int tag, const void *data,
                           size_t count, bool work) {
     mst_call one = message(run, call, tag);
-    if (by_group_rank(run, peer))
-        one.group_dst = peer;
-    else
-        one.dst = run->layout->ranks[peer];
     bool begins = work || run->shape.how != BLOCKING;
     if (begins) one.work = &run->works[run->n_works++];
-    if (!begins || run->shape.id % 3 == 0) return mst_send_with(data, count, run->shape.dtype, &one);
-    return mst_isend_with(data, count, run->shape.dtype, &one);
+    if (!begins || run->shape.id % 3 == 0) return mst_send_with(data, count, run->shape.dtype, peer, &one);
+    return mst_isend_with(data, count, run->shape.dtype, peer, &one);
 }
 
 /* Receives from a group rank; or from any source: then sets *sender. */
@@ -39,16 +31,10 @@ static mst_status receive_from(struct run *run, const mst_call *call, int peer, 
                                size_t count, int *sender) {
     mst_call one = message(run, call, tag);
     one.sender = sender;
-    if (peer == MST_ANY_SOURCE)
-        one.src = MST_ANY_SOURCE;
-    else if (by_group_rank(run, peer))
-        one.group_src = peer;
-    else
-        one.src = run->layout->ranks[peer];
-    if (run->shape.how == BLOCKING) return mst_recv_with(data, count, run->shape.dtype, &one);
+    if (run->shape.how == BLOCKING) return mst_recv_with(data, count, run->shape.dtype, peer, &one);
     one.work = &run->works[run->n_works++];
-    if (run->shape.id % 3 == 0) return mst_recv_with(data, count, run->shape.dtype, &one);
-    return mst_irecv_with(data, count, run->shape.dtype, &one);
+    if (run->shape.id % 3 == 0) return mst_recv_with(data, count, run->shape.dtype, peer, &one);
+    return mst_irecv_with(data, count, run->shape.dtype, peer, &one);
 }
 
 static int right(const struct run *run) {
@@ -83,9 +69,8 @@ static mst_status call_send(struct run *run, mst_call *call) {
 }
 
 static void settle_send(struct run *run) {
-    int root = run->layout->ranks[run->shape.root];
-    if (run->me != run->shape.root && run->senders[0] != root)
-        fail_case(run, ".sender is %d, expected %d", run->senders[0], root);
+    if (run->me != run->shape.root && run->senders[0] != run->shape.root)
+        fail_case(run, ".sender is %d, expected %d", run->senders[0], run->shape.root);
 }
 
 /* Sends to the right and receives from the left; a single rank sends to itself. */
@@ -121,10 +106,8 @@ static mst_status call_any_source(struct run *run, mst_call *call) {
 static void settle_any_source(struct run *run) {
     bool seen[RANKS_MAX] = {false};
     for (int k = 0; k < run->n_outs; k++) {
-        int rank = -1;
-        for (int r = 0; r < run->n; r++)
-            if (run->layout->ranks[r] == run->senders[k]) rank = r;
-        if (rank < 0 || rank == run->me || seen[rank])
+        int rank = run->senders[k];
+        if (rank < 0 || rank >= run->n || rank == run->me || seen[rank])
             fail_case(run, "receive %d: .sender is %d, which did not send, or has been received before", k,
                       run->senders[k]);
         seen[rank] = true;
@@ -179,7 +162,7 @@ static mst_status call_batch(struct run *run, mst_call *call) {
                           .buf = send ? (void *)(uintptr_t)run->in_list[r] : run->out_list[r],
                           .count = run->shape.count,
                           .dtype = run->shape.dtype,
-                          .peer = run->layout->ranks[r],
+                          .peer = r,
                           .tag = tag_of(run, 0)};
         }
     run->n_works = n;
@@ -211,12 +194,10 @@ static void check_bytes(const struct run *run, int rank, size_t len, mst_bytes *
 
 static mst_status call_broadcast_bytes(struct run *run, mst_call *call) {
     int root = run->shape.root;
-    mst_bytes bytes = {0};
-    if (run->me == root) bytes = (mst_bytes){run->ins[root].data, length(run, root)};
-    mst_status st = mst_broadcast_bytes_with(&bytes, call);
-    if (run->me == root && (bytes.data != run->ins[root].data || bytes.len != length(run, root)))
-        fail_case(run, "the bytes of the root have changed");
-    if (run->me != root && st == MST_OK) check_bytes(run, root, length(run, root), &bytes);
+    mst_bytes out = {0};
+    const void *data = run->me == root ? run->ins[root].data : NULL;
+    mst_status st = mst_broadcast_bytes_with(&out, data, data ? length(run, root) : 0, call);
+    if (st == MST_OK) check_bytes(run, root, length(run, root), &out);
     return st;
 }
 
@@ -250,15 +231,12 @@ static mst_status call_send_bytes(struct run *run, mst_call *call) {
     mst_status st = MST_OK;
     if (run->me != run->shape.root) {
         mst_bytes out = {0};
-        one.src = run->layout->ranks[run->shape.root];
-        st = mst_recv_bytes_with(&out, &one);
+        st = mst_recv_bytes_with(&out, run->shape.root, &one);
         if (st == MST_OK) check_bytes(run, run->shape.root, length(run, run->me), &out);
         return st;
     }
-    for (int r = 0; r < run->n && st == MST_OK; r++) {
-        one.dst = run->layout->ranks[r];
-        if (r != run->me) st = mst_send_bytes_with(run->in_list[r], length(run, r), &one);
-    }
+    for (int r = 0; r < run->n && st == MST_OK; r++)
+        if (r != run->me) st = mst_send_bytes_with(run->in_list[r], length(run, r), r, &one);
     return st;
 }
 
@@ -269,10 +247,10 @@ const struct operation messaging[] = {
     {"tags", OWN_WORKS | TAGGED, plan_tags, call_tags, NULL},
     {"ordered", OWN_WORKS, plan_tags, call_ordered, NULL},
     {"batch_isend_irecv", OWN_WORKS, plan_batch, call_batch, NULL},
-    {"broadcast_bytes", BLOCKS_ONLY | BYTES_ONLY | ROOT_SRC, plan_bytes, call_broadcast_bytes, NULL},
+    {"broadcast_bytes", BLOCKS_ONLY | BYTES_ONLY | ROOTED, plan_bytes, call_broadcast_bytes, NULL},
     {"all_gather_bytes", BLOCKS_ONLY | BYTES_ONLY, plan_bytes, call_all_gather_bytes, NULL},
-    {"gather_bytes", BLOCKS_ONLY | BYTES_ONLY | ROOT_DST, plan_bytes, call_gather_bytes, NULL},
-    {"scatter_bytes", BLOCKS_ONLY | BYTES_ONLY | ROOT_SRC, plan_bytes, call_scatter_bytes, NULL},
+    {"gather_bytes", BLOCKS_ONLY | BYTES_ONLY | ROOTED, plan_bytes, call_gather_bytes, NULL},
+    {"scatter_bytes", BLOCKS_ONLY | BYTES_ONLY | ROOTED, plan_bytes, call_scatter_bytes, NULL},
     {"send_bytes", BLOCKS_ONLY | BYTES_ONLY, plan_bytes, call_send_bytes, NULL},
     {0},
 };

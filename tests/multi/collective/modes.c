@@ -189,7 +189,7 @@ static void check_growth(const struct usage *early, const struct usage *late) {
 /* Rank 0 decides, so that all ranks end at the same case. */
 static bool continues(bool mine) {
     int word = mine;
-    EXPECT_OK(mst_broadcast(&word, 1, MST_I32, .src = 0, .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_broadcast(&word, 1, MST_I32, .root = 0, .timeout_ms = TIMEOUT_MS));
     return word;
 }
 

@@ -148,17 +148,17 @@ static mst_status call_scatter(struct run *run, mst_call *call) {
 const struct operation reducing[] = {
     {"all_reduce", REDUCES | IN_PLACE | ALIKE, plan_all_reduce, call_all_reduce, NULL},
     {"inference_all_reduce", REDUCES | IN_PLACE | ALIKE, plan_all_reduce, call_inference_all_reduce, NULL},
-    {"reduce", REDUCES | IN_PLACE | ROOT_DST, plan_reduce, call_reduce, NULL},
+    {"reduce", REDUCES | IN_PLACE | ROOTED, plan_reduce, call_reduce, NULL},
     {"reduce_scatter_tensor", REDUCES | IN_PLACE, plan_reduce_scatter, call_reduce_scatter_tensor, NULL},
     {"reduce_scatter_fn", REDUCES | IN_PLACE, plan_reduce_scatter, call_reduce_scatter_fn, NULL},
     {0},
 };
 
 const struct operation moving[] = {
-    {"broadcast", IN_PLACE | ROOT_SRC, plan_broadcast, call_broadcast, NULL},
+    {"broadcast", IN_PLACE | ROOTED, plan_broadcast, call_broadcast, NULL},
     {"all_gather_into_tensor", IN_PLACE, plan_all_gather, call_all_gather_into_tensor, NULL},
     {"allgather_fn", IN_PLACE, plan_all_gather, call_allgather_fn, NULL},
-    {"gather", IN_PLACE | ROOT_DST, plan_gather, call_gather, NULL},
-    {"scatter", IN_PLACE | ROOT_SRC, plan_scatter, call_scatter, NULL},
+    {"gather", IN_PLACE | ROOTED, plan_gather, call_gather, NULL},
+    {"scatter", IN_PLACE | ROOTED, plan_scatter, call_scatter, NULL},
     {0},
 };

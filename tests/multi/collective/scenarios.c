@@ -94,7 +94,7 @@ static void next_link(mst_status status, void *arg) {
         EXPECT_OK(mst_wait(work));
     else
         mst_work_free(work);
-    expect_status(mst_recv(&value, 1, MST_I32, .src = 0, .timeout_ms = TIMEOUT_MS), MST_ERR_STATE,
+    expect_status(mst_recv(&value, 1, MST_I32, 0, .timeout_ms = TIMEOUT_MS), MST_ERR_STATE,
                   "a receive in a callback");
     expect_status(mst_destroy_process_group(NULL), MST_ERR_STATE, "mst_destroy_process_group in a callback");
     if (++chain.n < LINKS)
@@ -130,13 +130,13 @@ static void wait_twice(void) {
     mst_work *receive = NULL, *send = NULL;
     if (suite.me == 0) {
         EXPECT_OK(
-            mst_irecv(&value, 1, MST_I32, .src = last, .tag = 7, .work = &receive, .timeout_ms = TIMEOUT_MS));
+            mst_irecv(&value, 1, MST_I32, last, .tag = 7, .work = &receive, .timeout_ms = TIMEOUT_MS));
         expect_status(mst_work_result(receive), MST_ERR_STATE, "the result of a work in flight");
         expect_status(mst_wait(receive, .timeout_ms = 30), MST_ERR_TIMEOUT,
                       "a wait for what was not sent yet");
     }
     EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
-    if (suite.me == last) EXPECT_OK(mst_isend(&sent, 1, MST_I32, .dst = 0, .tag = 7, .work = &send));
+    if (suite.me == last) EXPECT_OK(mst_isend(&sent, 1, MST_I32, 0, .tag = 7, .work = &send));
     if (suite.me == 0) {
         EXPECT_OK(mst_wait(receive));
         REQUIRE(value == sent);

@@ -108,8 +108,7 @@ struct run {
 
 enum trait {
     REDUCES = 1,
-    ROOT_SRC = 2,
-    ROOT_DST = 4,
+    ROOTED = 2,
     IN_PLACE = 8,     /* has a form in place */
     UNEVEN = 16,      /* has a form with a count for each rank */
     BLOCKS_ONLY = 32, /* takes no .work */

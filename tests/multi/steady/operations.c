@@ -18,7 +18,7 @@ static mst_status barrier(const struct setting *at, mst_call *call, int call_num
 }
 
 static mst_status broadcast(const struct setting *at, mst_call *call, int call_number) {
-    call->src = call_number % at->size;
+    call->root = call_number % at->size;
     return mst_broadcast_with(at->out, SMALL, MST_F32, call);
 }
 
@@ -46,7 +46,7 @@ static mst_status inference_all_reduce(const struct setting *at, mst_call *call,
 }
 
 static mst_status reduce(const struct setting *at, mst_call *call, int call_number) {
-    call->dst = call_number % at->size;
+    call->root = call_number % at->size;
     call->in = at->in;
     return mst_reduce_with(at->out, SMALL, MST_F32, call);
 }
@@ -62,12 +62,12 @@ static mst_status reduce_scatter_tensor(const struct setting *at, mst_call *call
 }
 
 static mst_status gather(const struct setting *at, mst_call *call, int call_number) {
-    call->dst = call_number % at->size;
+    call->root = call_number % at->size;
     return mst_gather_with(at->out, at->in, SMALL, MST_F32, call);
 }
 
 static mst_status scatter(const struct setting *at, mst_call *call, int call_number) {
-    call->src = call_number % at->size;
+    call->root = call_number % at->size;
     return mst_scatter_with(at->out, at->in, SMALL, MST_F32, call);
 }
 
@@ -155,10 +155,8 @@ static mst_status send_recv(const struct setting *at, mst_call *call, int call_n
     (void)call_number;
     for (int step = 0; step < 2 && st == MST_OK; step++) {
         bool sends = (at->me == 0) == (step == 0);
-        call->dst = right(at);
-        call->src = left(at);
-        st = sends ? mst_send_with(at->in, SMALL, MST_F32, call)
-                   : mst_recv_with(at->out, SMALL, MST_F32, call);
+        st = sends ? mst_send_with(at->in, SMALL, MST_F32, right(at), call)
+                   : mst_recv_with(at->out, SMALL, MST_F32, left(at), call);
     }
     return st;
 }
@@ -166,21 +164,17 @@ static mst_status send_recv(const struct setting *at, mst_call *call, int call_n
 /* All ranks send before they receive, so messages arrive unexpected. */
 static mst_status send_early(const struct setting *at, mst_call *call, int call_number) {
     size_t count = call_number % 50 ? SMALL : STEADY_LARGE / 100;
-    call->dst = right(at);
-    call->src = left(at);
-    mst_status st = mst_send_with(at->in, count, MST_F32, call);
-    return st == MST_OK ? mst_recv_with(at->out, count, MST_F32, call) : st;
+    mst_status st = mst_send_with(at->in, count, MST_F32, right(at), call);
+    return st == MST_OK ? mst_recv_with(at->out, count, MST_F32, left(at), call) : st;
 }
 
 static mst_status isend_irecv(const struct setting *at, mst_call *call, int call_number) {
     mst_work **works = call->work;
     (void)call_number;
     call->tag = TAG;
-    call->dst = right(at);
-    mst_status st = mst_isend_with(at->in, SMALL, MST_F32, call);
+    mst_status st = mst_isend_with(at->in, SMALL, MST_F32, right(at), call);
     call->work = works + 1;
-    call->src = left(at);
-    return st == MST_OK ? mst_irecv_with(at->out, SMALL, MST_F32, call) : st;
+    return st == MST_OK ? mst_irecv_with(at->out, SMALL, MST_F32, left(at), call) : st;
 }
 
 /* Messages between all pairs of ranks. */

@@ -32,17 +32,17 @@ static mst_status call(const struct tune *tune, const struct tune_point *p) {
     case MSI_KIND_ALL_REDUCE:
         return mst_all_reduce(tune->out, p->count, MST_F32, .op = MST_MAX);
     case MSI_KIND_REDUCE:
-        return mst_reduce(tune->out, p->count, MST_F32, .dst = root, .op = MST_MAX);
+        return mst_reduce(tune->out, p->count, MST_F32, .root = root, .op = MST_MAX);
     case MSI_KIND_BROADCAST:
-        return mst_broadcast(tune->out, p->count, MST_F32, .src = root);
+        return mst_broadcast(tune->out, p->count, MST_F32, .root = root);
     case MSI_KIND_ALL_GATHER:
         return mst_all_gather_into_tensor(tune->out, tune->in, p->count, MST_F32);
     case MSI_KIND_REDUCE_SCATTER:
         return mst_reduce_scatter_tensor(tune->out, tune->in, p->count, MST_F32, .op = MST_MAX);
     case MSI_KIND_GATHER:
-        return mst_gather(tune->out, tune->in, p->count, MST_F32, .dst = root);
+        return mst_gather(tune->out, tune->in, p->count, MST_F32, .root = root);
     case MSI_KIND_SCATTER:
-        return mst_scatter(tune->out, tune->in, p->count, MST_F32, .src = root);
+        return mst_scatter(tune->out, tune->in, p->count, MST_F32, .root = root);
     case MSI_KIND_BARRIER:
         return mst_barrier();
     default:

@@ -26,11 +26,11 @@ static int exchange(const struct loop_call *c) {
     mst_status status;
     if (peer >= c->size) return MST_OK;
     if ((c->rank & 1) == 0) {
-        status = mst_send(c->in, c->count, dtype, .dst = peer);
-        return status == MST_OK ? mst_recv(c->out, c->count, dtype, .src = peer) : status;
+        status = mst_send(c->in, c->count, dtype, peer);
+        return status == MST_OK ? mst_recv(c->out, c->count, dtype, peer) : status;
     }
-    status = mst_recv(c->out, c->count, dtype, .src = peer);
-    return status == MST_OK ? mst_send(c->in, c->count, dtype, .dst = peer) : status;
+    status = mst_recv(c->out, c->count, dtype, peer);
+    return status == MST_OK ? mst_send(c->in, c->count, dtype, peer) : status;
 }
 
 static int call(const struct loop_call *c) {
@@ -42,13 +42,13 @@ static int call(const struct loop_call *c) {
     case LOOP_REDUCE_SCATTER:
         return mst_reduce_scatter_tensor(c->out, c->in, c->block, dtype);
     case LOOP_BROADCAST:
-        return mst_broadcast(c->out, c->count, dtype, .src = c->root);
+        return mst_broadcast(c->out, c->count, dtype, .root = c->root);
     case LOOP_REDUCE:
-        return mst_reduce(c->out, c->count, dtype, .in = c->in, .dst = c->root);
+        return mst_reduce(c->out, c->count, dtype, .in = c->in, .root = c->root);
     case LOOP_GATHER:
-        return mst_gather(c->out, c->in, c->block, dtype, .dst = c->root);
+        return mst_gather(c->out, c->in, c->block, dtype, .root = c->root);
     case LOOP_SCATTER:
-        return mst_scatter(c->out, c->in, c->block, dtype, .src = c->root);
+        return mst_scatter(c->out, c->in, c->block, dtype, .root = c->root);
     case LOOP_ALL_TO_ALL:
         return mst_all_to_all_single(c->out, c->in, c->block, dtype);
     case LOOP_SEND_RECV:
