@@ -51,7 +51,8 @@ mst_status mst_broadcast_bytes_with(mst_bytes *out, const void *data, size_t len
     uint64_t bytes = len;
     struct msi_whole whole = begin_bytes(&call);
     *out = (mst_bytes){NULL, 0};
-    msi_whole_begin(&whole);
+    st = msi_whole_begin(&whole);
+    if (st != MST_OK) return st;
     st = mst_broadcast_with(&bytes, 1, MST_U64, &call.options);
     if (st == MST_OK) st = make_room(out, (size_t)bytes);
     if (st == MST_OK && root && len) memcpy(out->data, data, len);
@@ -97,11 +98,12 @@ static mst_status gather_parts(struct msi_call *call, mst_bytes *outs, const voi
     void **lists = NULL;
     uint64_t *lens = NULL, own = len;
     struct msi_whole whole = begin_bytes(call);
-    mst_status st = each_rank(call, sizeof *lens, (void **)&lens);
+    mst_status st = msi_whole_begin(&whole);
+    if (st != MST_OK) return st;
+    st = each_rank(call, sizeof *lens, (void **)&lens);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *splits, (void **)&splits);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *lists, (void **)&lists);
     call->options.root = 0; /* call->root has it */
-    msi_whole_begin(&whole);
     if (st == MST_OK) st = mst_all_gather_into_tensor_with(lens, &own, 1, MST_U64, &call->options);
     bool receives = call->root < 0 || call->root == call->group->rank;
     if (st == MST_OK && receives) st = make_all(outs, lens, n);
@@ -160,11 +162,12 @@ static mst_status scatter_parts(struct msi_call *call, mst_bytes *out, const mst
     size_t *splits = NULL;
     void **lists = NULL;
     struct msi_whole whole = begin_bytes(call);
-    mst_status st = each_rank(call, sizeof *lens, (void **)&lens);
+    mst_status st = msi_whole_begin(&whole);
+    if (st != MST_OK) return st;
+    st = each_rank(call, sizeof *lens, (void **)&lens);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *splits, (void **)&splits);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *lists, (void **)&lists);
     if (st == MST_OK && root) list_lengths(lens, ins, n);
-    msi_whole_begin(&whole);
     if (st == MST_OK) st = mst_scatter_with(&own, lens, 2, MST_U64, &call->options);
     if (st == MST_OK) st = make_room(out, (size_t)own.own);
     if (st == MST_OK) {

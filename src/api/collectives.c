@@ -6,7 +6,7 @@ static mst_status through_store(struct msi_call *call, const struct msi_wait *wa
     struct msi_op_trace trace = {0};
     uint64_t entered = msi_call_enter(call->group->size, 0, 0);
     unsigned watch = msi_sinks_on();
-    call->group->operations++;
+    msi_count_up(&call->group->operations);
     if (watch) msi_call_trace(call, watch, &trace);
     mst_status st = msi_group_barrier(call->group, wait);
     if (st != MST_OK)
@@ -23,7 +23,11 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     if (st == MST_OK && monitored && !call.group->one_host && !call.options.work) {
         int timeout_ms = call.options.timeout_ms ? call.options.timeout_ms : call.group->timeout_ms;
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options.cancel};
-        return through_store(&call, &wait);
+        st = msi_gate_enter(call.group, call.name, &call.options.site);
+        if (st != MST_OK) return st;
+        st = through_store(&call, &wait);
+        msi_gate_leave(call.group);
+        return st;
     }
     if (st == MST_OK) st = msi_call_alloc(&call, NULL);
     if (st != MST_OK) return st;

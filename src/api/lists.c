@@ -255,8 +255,8 @@ static mst_status coalesced(const char *name, enum msi_kind kind, const struct t
     mst_status st = t->n ? check_coalesced(t) : MST_OK;
     if (st != MST_OK) return st;
     whole.bytes = all_bytes(&whole, t);
-    msi_whole_begin(&whole);
-    return msi_whole_end(&whole, run_coalesced(&whole, t, &call));
+    st = msi_whole_begin(&whole);
+    return st == MST_OK ? msi_whole_end(&whole, run_coalesced(&whole, t, &call)) : st;
 }
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,

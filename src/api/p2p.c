@@ -7,7 +7,8 @@
 static mst_status check_peer(struct msi_call *call, bool send, int peer) {
     const char *name = send ? "dst" : "src";
     if (peer == MST_NO_PEER)
-        return msi_fail(MST_ERR_INVALID, "give the rank of the other side as the last argument without a name",
+        return msi_fail(MST_ERR_INVALID,
+                        "give the rank of the other side as the last argument without a name",
                         "%s is missing", name);
     return !send && peer == MST_ANY_SOURCE ? MST_OK : msi_call_peer(call, name, peer);
 }
@@ -26,19 +27,16 @@ static mst_status open_message(const char *name, bool send, int peer, const mst_
 }
 
 /* The same with profiling on. */
-__attribute__((noinline)) static bool message_now_watched(struct msi_call *call, const struct msi_op *op,
-                                                          unsigned watch) {
+__attribute__((noinline)) static bool message_now_watched(struct msi_call *call, struct msi_comm *comm,
+                                                          const struct msi_op *op, unsigned watch) {
     struct msi_op_trace trace;
     call->entered = msi_tick();
-    call->group->messages++;
     uint64_t noted = msi_call_note(call);
-    bool through = msi_comm_message_now(call->group->comm, op);
+    bool through = msi_comm_message_now(comm, op);
     msi_call_leave(noted, MST_OK);
-    if (!through) {
-        call->group->messages--;
-        return false;
-    }
-    call->number = msi_comm_message_number(call->group->comm, op);
+    if (!through) return false;
+    msi_count_up(&call->group->messages);
+    call->number = msi_comm_message_number(comm, op);
     msi_call_trace(call, watch, &trace);
     msi_op_trace_end(&trace, MST_OK);
     return true;
@@ -47,10 +45,11 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
 /* False: nothing has happened. */
 static bool message_now(struct msi_call *call, const struct msi_op *op) {
     unsigned watch = msi_sinks_on();
-    if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
-    if (watch) return message_now_watched(call, op, watch);
-    if (!msi_comm_message_now(call->group->comm, op)) return false;
-    call->group->messages++;
+    struct msi_comm *comm = atomic_load_explicit(&call->group->comm, memory_order_acquire); /* its maker's */
+    if (!comm || call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
+    if (watch) return message_now_watched(call, comm, op, watch);
+    if (!msi_comm_message_now(comm, op)) return false;
+    msi_count_up(&call->group->messages);
     return true;
 }
 

@@ -4,9 +4,9 @@
  *
  *  1. Collectives of a communicator run one after the other, in the order of their submission. Different
  *     communicators are independent of each other.
- *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the communicator's
- *     own thread, and from then on everything happens under the lock; before, one thread at a time uses the
- *     communicator and nothing is locked.
+ *  2. Everything happens under the lock; a thread that waits lets go of it. A blocking operation runs on its
+ *     caller's thread. The communicator's own thread is started by the first non-blocking operation, and when
+ *     a thread comes while another one waits. From then on it advances all operations.
  *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the
  *     communicator: what is under way and what comes later fails with the same message, and the other ranks
  *     are told. A barrier moves no data: a barrier of the native engines that only timed out or was cancelled
@@ -157,12 +157,16 @@ mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
 /* Fails as the communicator has, if it has. */
 mst_status msi_comm_check(struct msi_comm *comm);
 
-/* An operation to fill in: its description is zeroed, with root, peer and sender -1. */
+/*
+ * An operation to fill in: its description is zeroed, with root, peer and sender -1. On success the caller
+ * holds the lock until one of msi_comm_run, msi_comm_submit, msi_comm_enqueue, msi_comm_begin_here and
+ * msi_comm_release_op has returned.
+ */
 mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                              struct mst_work **work);
 /* Copies the arrays of the description, so that the caller need not keep them. */
 void msi_comm_copy_arrays(struct mst_work *work);
-/* Gives back one that was not submitted. */
+/* Gives back one that was not submitted, and lets go of the lock. */
 void msi_comm_release_op(struct mst_work *work);
 
 /*

@@ -6,6 +6,8 @@
 #include "comm/engine.h"
 #include "prof/record/message_seq.h"
 
+#include <stdatomic.h>
+
 /* How long a wait has gone on. */
 struct msi_idle {
     uint32_t turns;
@@ -64,10 +66,12 @@ struct msi_comm {
     struct msi_message_seq message_seq; /* numbers of messages, while profiling */
 
     pthread_mutex_t lock; /* rule 2 */
+    _Atomic int waiters;  /* threads that wait for the lock */
     pthread_cond_t changed;
     pthread_t thread;
-    bool threaded, ending; /* the lock is used; the thread is to end */
-    bool sleeping;         /* the thread sleeps until something that it knew of happens */
+    bool threaded, ending; /* the communicator's thread advances the operations; it is to end */
+    int inside;            /* threads that run a blocking operation themselves */
+    bool sleeping;         /* a thread sleeps until something that it knew of happens */
 
     struct {
         bool running;          /* callbacks of operations that ended … */
@@ -86,23 +90,17 @@ struct msi_comm {
     } waiting;
 };
 
-/* Rule 2. */
+/* Rule 2. The thread that has the lock looks at waiters while it waits for other ranks. */
+void msi_comm_wait_for_lock(struct msi_comm *comm);
 static inline void msi_comm_lock(struct msi_comm *comm) {
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    if (pthread_mutex_trylock(&comm->lock) != 0) msi_comm_wait_for_lock(comm);
 }
 static inline void msi_comm_unlock(struct msi_comm *comm) {
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    pthread_mutex_unlock(&comm->lock);
 }
-
-/* Lets go of the lock to ask the store. The communicator may have changed when msi_comm_hold, given the
- * result, returns. */
-static inline bool msi_comm_let_go(struct msi_comm *comm) {
-    bool locked = comm->threaded;
-    if (locked) pthread_mutex_unlock(&comm->lock);
-    return locked;
-}
-static inline void msi_comm_hold(struct msi_comm *comm, bool locked) {
-    if (locked) pthread_mutex_lock(&comm->lock);
+/* Does another thread wait for the lock? */
+static inline bool msi_comm_is_awaited(const struct msi_comm *comm) {
+    return atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0; /* only a hint */
 }
 
 /* Of a wait whose clock does not run yet. */

@@ -10,7 +10,7 @@
  *     program until msi_comm_end has been called for the operation.
  *  2. Slots do not block unless they say so. They are called by one thread at a time: with the communicator's
  *     lock held once it has a thread, else by the only thread that uses it. A slot that has to ask the store
- *     lets go of the lock (msi_comm_let_go) and must expect that queues have changed when it has it again.
+ *     lets go of the lock (msi_comm_unlock) and must expect that queues have changed when it has it again.
  *  3. A slot reports that an operation fails with msi_comm_fail, or as its comment says. Failing one
  *     operation normally ends the communicator (comm.h, rule 3).
  *  4. A slot that is marked optional may be NULL.

@@ -52,9 +52,9 @@ void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, in
     comm->waiting.reported = hash;
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = wait_key(comm, comm->rank, key), .value = msi_cstr(text)}};
-    bool locked = msi_comm_let_go(comm);
+    msi_comm_unlock(comm);
     exec(comm, &x, 1); /* without it the others know a little less */
-    msi_comm_hold(comm, locked);
+    msi_comm_lock(comm);
     msi_store_rpc_free(&x, 1);
 }
 

@@ -174,14 +174,58 @@ mst_status msi_call_reducer(struct msi_call *call) {
                     mst_dtype_name(call->dtype));
 }
 
-mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
+/* Not inline, as fail_not_member. */
+__attribute__((noinline, cold)) static mst_status fail_concurrent(const mst_group *group) {
+    const struct msi_group_gate *gate = &group->gate;
+    char show[96];
+    const char *name = atomic_load_explicit(&gate->name, memory_order_relaxed);
+    const char *file = atomic_load_explicit(&gate->file, memory_order_relaxed);
+    const char *function = atomic_load_explicit(&gate->function, memory_order_relaxed);
+    return msi_fail(MST_ERR_STATE, "give each thread a group of its own, or call collectives in turn",
+                    "another thread is in %s (%s:%d, %s) on %s", name ? name : "a collective",
+                    file ? file : "?", atomic_load_explicit(&gate->line, memory_order_relaxed),
+                    function ? function : "?", msi_group_show(group, show, sizeof show));
+}
+
+mst_status msi_gate_enter(mst_group *group, const char *name, const mst_site *site) {
+    struct msi_group_gate *gate = &group->gate;
+    /* What the last thread did in a collective is seen by the next one. */
+    if (atomic_exchange_explicit(&gate->held, true, memory_order_acquire)) return fail_concurrent(group);
+    /* Read by fail_concurrent on other threads. */
+    atomic_store_explicit(&gate->name, name, memory_order_relaxed);
+    atomic_store_explicit(&gate->file, site->file, memory_order_relaxed);
+    atomic_store_explicit(&gate->function, site->function, memory_order_relaxed);
+    atomic_store_explicit(&gate->line, site->line, memory_order_relaxed);
+    return MST_OK;
+}
+
+void msi_gate_leave(mst_group *group) {
+    atomic_store_explicit(&group->gate.held, false, memory_order_release); /* see msi_gate_enter */
+}
+
+/* Is it a collective that is not part of a larger call, which has the gate? */
+static bool needs_gate(const struct msi_call *call) {
+    return !msi_call_is_message(call) && !msi_whole_is_on(call->group);
+}
+
+static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory *memory) {
     const mst_call *o = &call->options;
     struct msi_comm *comm;
-    mst_memory memory;
-    mst_status st = msi_group_comm(call->group, buffer, &comm, &memory);
-    msi_call_sequence(++*msi_call_number(call));
+    mst_status st = msi_group_comm(call->group, buffer, &comm, memory);
+    msi_call_sequence(msi_count_up(msi_call_number(call)));
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
     if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
+    return st;
+}
+
+mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
+    const mst_call *o = &call->options;
+    mst_memory memory;
+    bool gated = needs_gate(call);
+    mst_status st = gated ? msi_gate_enter(call->group, call->name, &o->site) : MST_OK;
+    if (st != MST_OK) return st;
+    st = alloc_op(call, buffer, &memory);
+    if (st != MST_OK && gated) msi_gate_leave(call->group);
     if (st != MST_OK) return st;
     struct msi_op *op = &call->work->op;
     msi_op_set_call(op, call->kind);
@@ -209,7 +253,8 @@ static mst_status go(struct msi_call *call) {
 uint64_t msi_call_note(const struct msi_call *call) {
     struct msi_rank_state *state = msi_rank_state_on();
     if (!state) return 0;
-    return msi_rank_state_enter(state, call->name, &call->options.site, *msi_call_number(call),
+    return msi_rank_state_enter(state, call->name, &call->options.site,
+                                atomic_load_explicit(msi_call_number(call), memory_order_relaxed),
                                 msi_rank_state_size_dtype(call->group->size, (int)call->dtype), call->count);
 }
 
@@ -225,7 +270,9 @@ mst_status msi_call_submit(struct msi_call *call) {
     call->op = op;
     if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_sinks_on();
-    return watch ? go_watched(call, watch) : go(call);
+    mst_status st = watch ? go_watched(call, watch) : go(call);
+    if (needs_gate(call)) msi_gate_leave(call->group);
+    return st;
 }
 
 mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op) {

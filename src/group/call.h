@@ -29,9 +29,23 @@ static inline bool msi_call_is_message(const struct msi_call *call) {
 }
 
 /* The number of collectives, or of messages, that the group has begun. Ranks agree on the former only. */
-static inline uint64_t *msi_call_number(const struct msi_call *call) {
+static inline _Atomic uint64_t *msi_call_number(const struct msi_call *call) {
     return msi_call_is_message(call) ? &call->group->messages : &call->group->operations;
 }
+
+/* Counts one up. Threads that send at the same time may count one for both: these are for display only. */
+static inline uint64_t msi_count_up(_Atomic uint64_t *count) {
+    uint64_t n = atomic_load_explicit(count, memory_order_relaxed) + 1;
+    atomic_store_explicit(count, n, memory_order_relaxed);
+    return n;
+}
+
+/*
+ * A thread is in a collective of the group from enter to leave. MST_ERR_STATE: another thread is, and both
+ * calls are named.
+ */
+mst_status msi_gate_enter(mst_group *group, const char *name, const mst_site *site);
+void msi_gate_leave(mst_group *group);
 
 /* The default world, which a NULL group stands for; NULL if there is none. */
 mst_group *msi_default_world(void);
@@ -68,7 +82,7 @@ uint64_t msi_call_note(const struct msi_call *call);
 /*
  * A call that makes several operations, one after the other on this thread, has one profiler record: that of
  * the last operation, with these values. Between msi_whole_begin and msi_whole_end the group's other
- * operations on this thread are not recorded.
+ * operations on this thread are not recorded, and other threads cannot enter collectives of the group.
  */
 struct msi_whole {
     const char *name;
@@ -82,7 +96,9 @@ struct msi_whole {
     uint64_t begin, seq;     /* seq: of the first operation; 0: none was begun */
     struct msi_whole *outer; /* the one that a callback interrupts; NULL: none */
 };
-void msi_whole_begin(struct msi_whole *whole);
+mst_status msi_whole_begin(struct msi_whole *whole);
+/* Is this thread between the two, on this group? */
+bool msi_whole_is_on(const mst_group *group);
 /* Records a failure before the last operation began. Returns status. */
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 

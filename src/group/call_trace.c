@@ -31,14 +31,22 @@ static int peer_of(const struct msi_call *call) {
 /* The composed call that this thread is in. */
 static _Thread_local struct msi_whole *current;
 
+bool msi_whole_is_on(const mst_group *group) {
+    return current && current->group == group;
+}
+
 /* The composed call that the call is a part of; NULL: none, also inside a callback. */
 static struct msi_whole *whole_of(const struct msi_call *call) {
-    return current && current->group == call->group ? current : NULL;
+    return msi_whole_is_on(call->group) ? current : NULL;
+}
+
+static uint64_t number_begun(const struct msi_call *call) {
+    return atomic_load_explicit(msi_call_number(call), memory_order_relaxed);
 }
 
 /* The number of a message is known once it is issued. */
 static uint64_t number_of(const struct msi_call *call) {
-    return msi_call_is_message(call) ? call->number : *msi_call_number(call);
+    return msi_call_is_message(call) ? call->number : number_begun(call);
 }
 
 static const char *plain_name(const struct msi_call *call) {
@@ -121,7 +129,7 @@ void msi_call_trace(const struct msi_call *call, unsigned sinks, struct msi_op_t
     if (sinks & MSI_SINK_FLIGHT) op_trace->ref = begin_flight(call, tick);
     if (!(sinks & MSI_SINK_RECORD)) return;
     struct msi_whole *whole = whole_of(call);
-    if (whole && !whole->seq) whole->seq = *msi_call_number(call);
+    if (whole && !whole->seq) whole->seq = number_begun(call);
     if (whole && !whole->last) return;
     if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
     if (!name_record(call, &op_trace->record)) return;
@@ -131,10 +139,13 @@ void msi_call_trace(const struct msi_call *call, unsigned sinks, struct msi_op_t
     op_trace->on |= MSI_SINK_RECORD;
 }
 
-void msi_whole_begin(struct msi_whole *whole) {
+mst_status msi_whole_begin(struct msi_whole *whole) {
+    mst_status st = msi_gate_enter(whole->group, whole->name, &whole->options->site);
+    if (st != MST_OK) return st;
     whole->begin = msi_sinks_on() & MSI_SINK_RECORD ? msi_tick() : 0;
     whole->outer = current;
     current = whole;
+    return MST_OK;
 }
 
 static void record_failure(struct msi_whole *whole, mst_status status) {
@@ -148,5 +159,6 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
     if (status != MST_OK && whole->seq && whole->begin && !whole->recorded) record_failure(whole, status);
     current = whole->outer;
+    msi_gate_leave(whole->group);
     return status;
 }

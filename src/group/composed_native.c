@@ -69,6 +69,7 @@ static mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool 
     if (!work->done) return MST_OK;
     mst_status st = msi_comm_explain(work);
     if (op->kind == MST_KIND_RECV) op->sender = work->source;
+    msi_comm_lock(comm);
     msi_comm_release_op(work);
     return st;
 }

@@ -202,14 +202,22 @@ static mst_status say_not_member(const mst_group *group) {
                     msi_group_show(group, text, sizeof text));
 }
 
+/* Held while a communicator is made: threads may make the first call on a group at the same time. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
 mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_comm **comm) {
     const mst_backend *host = group->backends.of[MST_MEMORY_HOST],
                       *device = group->backends.of[MST_MEMORY_CUDA];
     if (group->rank < 0) return say_not_member(group);
     bool to_device = device && (memory == MST_MEMORY_CUDA || !host);
-    struct msi_comm **kept = to_device ? &group->device : &group->comm;
-    mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, kept);
-    if (st == MST_OK) *comm = *kept;
+    _Atomic(struct msi_comm *) *kept = to_device ? &group->device : &group->comm;
+    *comm = atomic_load_explicit(kept, memory_order_acquire);
+    if (*comm) return MST_OK;
+    pthread_mutex_lock(&making);
+    mst_status st = find_comm(group, to_device ? device : host, comm);
+    /* Loaded above, and by msi_group_comm. */
+    if (st == MST_OK) atomic_store_explicit(kept, *comm, memory_order_release);
+    pthread_mutex_unlock(&making);
     return st;
 }
 

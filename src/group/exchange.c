@@ -199,7 +199,9 @@ static void forget_last(const mst_group *group) {
 
 static void set_backends(mst_group *group, const struct msi_backends *backends) {
     group->backends = *backends;
-    group->comm = group->device = NULL;
+    /* No operation is under way, and no other thread may begin one. */
+    atomic_store_explicit(&group->comm, NULL, memory_order_relaxed);
+    atomic_store_explicit(&group->device, NULL, memory_order_relaxed);
 }
 
 /* Has that backend failed in that group on some rank? */

@@ -85,10 +85,10 @@ static void free_ops(struct msi_list *list) {
 void msi_comm_free(struct msi_comm *comm) {
     if (!comm) return;
     if (msi_comm_has_thread(comm)) {
-        pthread_mutex_lock(&comm->lock);
+        msi_comm_lock(comm);
         comm->ending = true;
         pthread_cond_broadcast(&comm->changed);
-        pthread_mutex_unlock(&comm->lock);
+        msi_comm_unlock(comm);
         pthread_join(comm->thread, NULL);
     }
     msi_comm_call_off(comm);
@@ -129,14 +129,10 @@ static struct mst_work *new_op(struct msi_comm *comm) {
 }
 
 static struct mst_work *spare_op(struct msi_comm *comm) {
-    struct mst_work *work = NULL;
-    msi_comm_lock(comm);
-    if (!msi_list_empty(&comm->ops.spare)) {
-        work = msi_container(comm->ops.spare.next, struct mst_work, node);
-        msi_list_remove(&work->node);
-    }
-    msi_comm_unlock(comm);
-    return work ? work : new_op(comm);
+    if (msi_list_empty(&comm->ops.spare)) return new_op(comm);
+    struct mst_work *work = msi_container(comm->ops.spare.next, struct mst_work, node);
+    msi_list_remove(&work->node);
+    return work;
 }
 
 static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
@@ -162,10 +158,8 @@ void msi_comm_copy_arrays(struct mst_work *work) {
 }
 
 void msi_comm_release_op(struct mst_work *work) {
-    struct msi_comm *comm = work->comm;
-    msi_comm_lock(comm);
     msi_comm_spare(work);
-    msi_comm_unlock(comm);
+    msi_comm_unlock(work->comm);
 }
 
 mst_status msi_comm_join(struct mst_work *work) {
@@ -209,10 +203,13 @@ mst_status msi_comm_check(struct msi_comm *comm) {
 
 mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                              struct mst_work **work) {
-    mst_status st = msi_comm_check(comm);
-    if (st != MST_OK) return st;
-    struct mst_work *found = spare_op(comm);
-    if (!found) return msi_fail_memory();
+    msi_comm_lock(comm);
+    bool failed = comm->failure.status != MST_OK;
+    struct mst_work *found = failed ? NULL : spare_op(comm);
+    if (!found) {
+        msi_comm_unlock(comm); /* a failure that is there does not change any more */
+        return failed ? msi_comm_repeat(&comm->failure) : msi_fail_memory();
+    }
     clear(found, timeout_ms, cancel);
     found->op.name = name;
     *work = found;

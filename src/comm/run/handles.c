@@ -33,10 +33,10 @@ static void take_back(struct mst_work *work) {
 
 mst_work *msi_comm_export(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
-    pthread_mutex_lock(&comm->lock);
+    msi_comm_lock(comm);
     work->held = true;
     mst_work *handle = msi_handle_make(work, work->generation);
-    pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     return handle;
 }
 
@@ -45,9 +45,9 @@ mst_work *msi_comm_export(struct mst_work *work) {
 static struct mst_work *lookup_locked(mst_work *handle) {
     struct mst_work *work = msi_handle_memory(handle);
     if (!msi_handle_alive(work)) return NULL;
-    pthread_mutex_lock(&work->comm->lock);
+    msi_comm_lock(work->comm);
     if (is_held(work, msi_handle_generation(handle))) return work;
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return NULL;
 }
 
@@ -55,6 +55,12 @@ static struct mst_work *lookup_locked(mst_work *handle) {
 static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, const struct msi_wait *wait) {
     if (idle->since && msi_now() >= wait->deadline) return false;
     return msi_comm_is_patient(idle) || !msi_comm_has_thread(comm);
+}
+
+void msi_comm_wait_for_lock(struct msi_comm *comm) {
+    atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
+    pthread_mutex_lock(&comm->lock);
+    atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed);
 }
 
 /* Another thread may wait for the same one, and be first. */
@@ -91,7 +97,7 @@ mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return refuse_handle();
     mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait);
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     if (st != MST_OK) msi_flight_keep();
     return st;
 }
@@ -106,7 +112,7 @@ mst_status msi_comm_test(mst_work *handle, bool *done) {
     else
         msi_comm_idle(comm, &comm->waiting.tests, false);
     *done = msi_comm_is_over(work);
-    pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     return MST_OK;
 }
 
@@ -117,7 +123,7 @@ mst_status msi_comm_result(mst_work *handle) {
     mst_status st = msi_comm_is_over(work)
                         ? msi_comm_explain(work)
                         : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return st;
 }
 
@@ -125,7 +131,7 @@ mst_status msi_comm_abandon(mst_work *handle) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return refuse_handle();
     take_back(work);
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return MST_OK;
 }
 
@@ -134,7 +140,7 @@ mst_status msi_comm_leave(mst_work *handle) {
     if (!work) return refuse_handle();
     mst_status st = work->done ? msi_comm_explain(work) : MST_OK;
     take_back(work);
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return st;
 }
 
@@ -145,7 +151,7 @@ mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void 
     mst_status status = work->failure.status;
     work->callback = callback;
     work->arg = arg;
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     if (done) msi_comm_tell(callback, status, arg);
     return MST_OK;
 }

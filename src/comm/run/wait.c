@@ -125,7 +125,7 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     }
     unsigned generation = work->generation;
     int culprit = -1;
-    bool locked = msi_comm_let_go(comm);
+    msi_comm_unlock(comm);
     /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
      * a store is lost that no rank hosted, the deadline ends the wait. */
     comm->hooks.refresh(comm->hooks.context);
@@ -134,7 +134,7 @@ static bool ask_store(struct msi_comm *comm, bool late) {
         st = comm->hooks.look(comm->hooks.context, &at);
         culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
     }
-    msi_comm_hold(comm, locked);
+    msi_comm_lock(comm);
     if (st == MST_OK) return false;
     if (work != msi_comm_next_active(comm, NULL) || work->generation != generation ||
         (at.seq && work->seq != at.seq))
@@ -211,6 +211,17 @@ static bool must_help(const struct msi_comm *comm) {
     return comm->traits.by_clock && !comm->traits.pollable;
 }
 
+/* Other threads must get a chance. */
+static void pause_a_little(struct msi_comm *comm, bool yield) {
+    bool let_go = comm->threaded || yield || msi_comm_is_awaited(comm);
+    if (let_go) msi_comm_unlock(comm);
+    if (yield)
+        sched_yield();
+    else
+        msi_relax();
+    if (let_go) msi_comm_lock(comm);
+}
+
 static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct msi_idle *idle) {
     struct pollfd *fds = comm->waiting.fds;
     int n = FIRST_PEER + comm->size;
@@ -220,9 +231,9 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
     struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
     comm->sleeping = true;
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     int ready = ppoll(fds, (nfds_t)n, &time, NULL);
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    msi_comm_lock(comm);
     comm->sleeping = false;
     if (ready > 0 && somebody_ended(comm)) idle->asked = 0;
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
@@ -233,9 +244,13 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
 static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
     const struct msi_engine *engine = comm->engine;
     const struct mst_work *work = msi_comm_next_active(comm, NULL);
+    if (comm->sleeping) { /* another thread, which uses the same descriptors; it does not sleep again */
+        pause_a_little(comm, true);
+        return;
+    }
     if (!comm->waiting.fds && watch_peers(comm) != MST_OK) return;
     if (engine->sleep_begin && !engine->sleep_begin(comm, work)) {
-        sched_yield();
+        pause_a_little(comm, true);
         return;
     }
     if (engine->sleep_begin && msi_comm_advance(comm))
@@ -244,16 +259,6 @@ static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
         work = msi_comm_next_active(comm, NULL);
     if (work) sleep_on(comm, work, idle);
     if (engine->sleep_end) engine->sleep_end(comm);
-}
-
-/* Under the lock others must get a chance. */
-static void pause_a_little(struct msi_comm *comm, bool yield) {
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
-    if (yield)
-        sched_yield();
-    else
-        msi_relax();
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
 }
 
 static void idle_by_clock(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {

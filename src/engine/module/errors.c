@@ -61,9 +61,9 @@ void msi_module_watch_ranks(struct msi_module *m) {
     struct msi_comm *comm = m->comm;
     int culprit = -1;
     if (comm->failure.status != MST_OK) return;
-    bool locked = msi_comm_let_go(comm);
+    msi_comm_unlock(comm);
     mst_status st = find_loss(comm, &culprit);
-    msi_comm_hold(comm, locked);
+    msi_comm_lock(comm);
     if (st == MST_OK || comm->failure.status != MST_OK) return;
     msi_comm_keep(comm, &comm->failure, st, culprit);
     msi_failure_report_post(comm, &comm->failure);
