@@ -1,6 +1,6 @@
 /* trace_file.c - see trace_file.h. */
 #include "prof/trace/trace_file.h"
-#include "os/write.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 /* file.c - reads and writes the files of "muster report". See report.h. */
 #include "report/report.h"
 
-#include "base/buf.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -11,18 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 64 << 20, CHUNK = 1 << 20, LINE_MOST = CHUNK };
-
-int report_open_file(const char *path) {
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))) {
-        close(fd);
-        errno = EINVAL;
-        return -1;
-    }
-    return fd;
-}
+enum { CHUNK = 1 << 20, LINE_MOST = CHUNK };
 
 /* Reads the complete lines of a chunk, and moves the incomplete last one to its front. Returns its length. */
 static size_t read_chunk(struct report_lines *lines, char *data, size_t len) {
@@ -56,21 +44,6 @@ int report_read_lines(int fd, struct report_lines *lines) {
     if (error == 0 && !lines->stop && left > 0) lines->whole = lines->read_line(lines->context, data, left);
     free(data);
     return error;
-}
-
-bool report_load_file(const char *path, struct msi_buf *to) {
-    int fd = report_open_file(path);
-    ssize_t got = 1;
-    if (fd < 0) return false;
-    while (got != 0 && to->len <= FILE_MOST && msi_buf_reserve(to, CHUNK)) {
-        got = read(fd, to->data + to->len, CHUNK);
-        if (got < 0 && errno != EINTR) break;
-        if (got > 0) to->len += (size_t)got;
-    }
-    int error = to->failed ? ENOMEM : to->len > FILE_MOST ? EFBIG : got < 0 ? errno : 0;
-    close(fd);
-    errno = error;
-    return error == 0;
 }
 
 /* Discards the output because of errno. */

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "os/file.h"
 
-#include <errno.h>
 #include <math.h>
 #include <muster/dtype.h>
 #include <stdlib.h>
@@ -294,8 +294,9 @@ mst_status report_flight_read(struct report_job *job, const char *path, int rank
     struct msi_buf data = {0};
     mst_status st = MST_ERR_MEMORY;
     *flight = (struct flight){.view.n_groups = 2};
-    if (!report_load_file(path, &data)) {
-        st = msi_fail(MST_ERR_SYSTEM, NULL, "cannot be read: %s", strerror(errno));
+    int error = msi_file_read(path, REPORT_FILE_MOST, &data);
+    if (error) {
+        st = msi_fail(MST_ERR_SYSTEM, NULL, "cannot be read: %s", strerror(error));
         goto free_data;
     }
     if (!report_reserve(&job->failed, &flight->groups, 0, &flight->groups_capacity, sizeof *flight->groups))

@@ -8,6 +8,7 @@
 #include "report/report.h"
 
 #include "base/json.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -84,11 +85,12 @@ void report_read_limits(struct report_job *job) {
     struct bench_limits *limits = calloc(1, sizeof *limits);
     struct msi_buf data = {0};
     char *path = NULL;
+    int error;
     if (!limits || asprintf(&path, "%s/limits.json", job->dir) < 0) {
         path = NULL;
         job->failed = true;
-    } else if (!report_load_file(path, &data)) {
-        if (errno != ENOENT) report_warn(job, "%s cannot be read: %s", path, strerror(errno));
+    } else if ((error = msi_file_read(path, REPORT_FILE_MOST, &data)) != 0) {
+        if (error != ENOENT) report_warn(job, "%s cannot be read: %s", path, strerror(error));
     } else if (!read_limits((const char *)data.data, data.len, limits)) {
         report_warn(job, "%s is not the output of 'muster bench limits --json'; no limits are shown", path);
     } else {

@@ -7,6 +7,7 @@
 #include "report/worlds.h"
 
 #include "base/error.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static void warn(const char *path, const char *text) {
 
 static mst_status copy_trace(struct merging *m, const char *path) {
     struct report_lines lines = {.read_line = copy_line, .context = m};
-    int fd = report_open_file(path);
+    int fd = msi_file_open(path);
     int error = fd < 0 ? errno : report_read_lines(fd, &lines);
     if (fd >= 0) close(fd);
     if (error != 0) return msi_fail_errno(error, "cannot read %s", path);

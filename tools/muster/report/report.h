@@ -210,10 +210,10 @@ void report_make_cells(const struct report_table *table);
 /* sites.c */
 void report_make_sites(struct report_job *job);
 
-/* file.c: opens a regular file for reading; -1 with errno. */
-int report_open_file(const char *path);
+enum { REPORT_FILE_MOST = 64 << 20 }; /* bytes of a file that is read as a whole */
+
 /*
- * Passes each line of a file, without its newline, to read_line, which returns false if the line is
+ * file.c: passes each line of a file, without its newline, to read_line, which returns false if the line is
  * malformed.
  */
 struct report_lines {
@@ -224,8 +224,6 @@ struct report_lines {
 };
 /* Returns 0 or an errno value. */
 int report_read_lines(int fd, struct report_lines *lines);
-/* Appends the contents of a regular file of at most 64 MiB; false with errno. */
-bool report_load_file(const char *path, struct msi_buf *to);
 /* An output file that appears as a whole at commit, or not at all. "-" is standard output. */
 struct report_output {
     FILE *file;

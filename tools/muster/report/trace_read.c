@@ -6,6 +6,7 @@
 #include "report/trace_line.h"
 
 #include "base/error.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -299,7 +300,7 @@ mst_status report_read_trace(struct report_job *job, const char *path, int rank,
         job->failed = true;
         return msi_fail_memory();
     }
-    int fd = report_open_file(path), error = fd < 0 ? errno : report_read_lines(fd, &lines);
+    int fd = msi_file_open(path), error = fd < 0 ? errno : report_read_lines(fd, &lines);
     if (fd >= 0) close(fd);
     mst_status st = check_source(&s, error);
     msi_table_free(&s.groups);

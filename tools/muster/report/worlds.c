@@ -3,6 +3,7 @@
 #include "report/trace_line.h"
 
 #include "base/error.h"
+#include "os/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -53,7 +54,7 @@ static bool read_first_line(void *context, const char *text, size_t len) {
 /* Reads when the world of a trace formed. */
 static int64_t read_formation_time(const char *path) {
     struct first_line first = {{.read_line = read_first_line, .context = &first}, REPORT_UNKNOWN};
-    int fd = report_open_file(path);
+    int fd = msi_file_open(path);
     if (fd < 0) return REPORT_UNKNOWN;
     report_read_lines(fd, &first.lines);
     close(fd);

@@ -5,12 +5,12 @@
 #include "cli/options.h"
 #include "cli/text.h"
 #include "os/clock.h"
+#include "os/file.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,41 +233,23 @@ mst_status hosts_read_lines(const char *file, const char *text, size_t len, stru
     return finish(&r, st, hosts);
 }
 
-/* Returns the number of bytes, at most HOSTS_FILE_MAX + 1, or a negative errno. */
-static ssize_t read_all(int fd, char *text, int ms) {
-    int64_t deadline = msi_deadline(ms);
-    size_t len = 0;
-    while (len <= HOSTS_FILE_MAX) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (poll(&ready, 1, msi_ms_until(deadline)) == 0) return -ETIMEDOUT;
-        ssize_t n = read(fd, text + len, HOSTS_FILE_MAX + 1 - len);
-        if (n == 0) break;
-        if (n > 0)
-            len += (size_t)n;
-        else if (errno != EAGAIN && errno != EINTR)
-            return -errno;
-    }
-    return (ssize_t)len;
-}
-
 /* With O_NONBLOCK and a deadline, because a pipe may have no writer or never end. */
 mst_status hosts_read_file(const char *path, struct hosts *hosts) {
-    char *text = malloc(HOSTS_FILE_MAX + 1);
-    if (!text) return msi_fail_memory();
+    struct msi_buf text = {0};
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    ssize_t len = fd >= 0 ? read_all(fd, text, FILE_SECONDS * 1000) : -errno;
+    int error = fd < 0 ? errno : msi_read_all(fd, HOSTS_FILE_MAX, msi_deadline(FILE_SECONDS * 1000), &text);
     mst_status st;
-    if (len == -ETIMEDOUT)
+    if (error == ETIMEDOUT)
         st = msi_fail(MST_ERR_TIMEOUT, NULL, "%s: it did not end within %d s", path, FILE_SECONDS);
-    else if (len < 0)
-        st = msi_fail(MST_ERR_SYSTEM, NULL, "%s: cannot %s it: %s", path, fd < 0 ? "open" : "read",
-                      strerror((int)-len));
-    else if (len > HOSTS_FILE_MAX)
+    else if (error == EFBIG)
         st = msi_fail(MST_ERR_LIMIT, NULL, "%s: it is longer than %d bytes", path, HOSTS_FILE_MAX);
+    else if (error)
+        st = msi_fail(MST_ERR_SYSTEM, NULL, "%s: cannot %s it: %s", path, fd < 0 ? "open" : "read",
+                      strerror(error));
     else
-        st = hosts_read_lines(path, text, (size_t)len, hosts);
+        st = hosts_read_lines(path, msi_buf_text(&text), text.len, hosts);
     if (fd >= 0) close(fd);
-    free(text);
+    msi_buf_free(&text);
     return st;
 }
 

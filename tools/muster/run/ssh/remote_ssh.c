@@ -13,7 +13,7 @@
 #include "run/ranks/spawn.h"
 #include "run/ssh/agent_script.h"
 
-#include "os/write.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
