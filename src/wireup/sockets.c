@@ -40,8 +40,8 @@ static bool on_this_machine(const struct msi_comm *comm, const char *address) {
            !strcmp(address, comm->config.endpoint->address);
 }
 
-int msi_sockets_wanted(const struct msi_peers *peers, int rank) {
-    const struct msi_comm *comm = peers->comm;
+/* What the setting says; if it is automatic (0), one on this machine, else this rank's share of the host's. */
+static int sockets_wanted(const struct msi_comm *comm, int rank) {
     if (comm->config.sockets) return comm->config.sockets;
     if (on_this_machine(comm, comm->hooks.address(comm->hooks.context, rank))) return 1;
     int each = BY_ITSELF / comm->ranks.hosts.largest;
@@ -51,7 +51,7 @@ int msi_sockets_wanted(const struct msi_peers *peers, int rank) {
 struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel) {
     const struct msi_comm *comm = peers->comm;
     void *context = comm->hooks.context;
-    struct msi_sockets *made = new_sockets(msi_sockets_wanted(peers, rank));
+    struct msi_sockets *made = new_sockets(sockets_wanted(comm, rank));
     if (!made) return NULL;
     made->to.port = peers->ports[rank];
     snprintf(made->to.host, sizeof made->to.host, "%s", comm->hooks.address(context, rank));
