@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,6 +40,14 @@ int msi_file_read(const char *path, size_t most, struct msi_buf *to) {
     int error = msi_read_all(fd, most, 0, to); /* a regular file is always ready */
     close(fd);
     return error;
+}
+
+const char *msi_file_line(const char *path, char *out, size_t size) {
+    FILE *file = fopen(path, "re");
+    if (!file || !fgets(out, (int)size, file)) out[0] = 0;
+    if (file) fclose(file);
+    out[strcspn(out, "\n")] = 0;
+    return out;
 }
 
 int msi_write_all(int fd, const void *data, size_t len) {

@@ -10,6 +10,9 @@ int msi_file_open(const char *path);
 /* Appends the contents of a regular file. Returns 0 or an errno; EFBIG: it has more than most bytes. */
 int msi_file_read(const char *path, size_t most, struct msi_buf *to);
 
+/* Copies the first line of a small file, without its newline; "" if it cannot be read. Returns out. */
+const char *msi_file_line(const char *path, char *out, size_t size);
+
 /*
  * Appends what is left of a descriptor that may be a pipe. Returns 0 or an errno; EFBIG: it has more than most
  * bytes; ETIMEDOUT: it did not end before the deadline.

@@ -20,12 +20,14 @@ static int read_path(const char *path, size_t expected) {
 
 static void a_regular_file_up_to_its_limit(void **state) {
     (void)state;
-    char path[] = "/tmp/muster-test-file-XXXXXX";
+    char path[] = "/tmp/muster-test-file-XXXXXX", line[8];
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(read_path(path, 0), 0);
     assert_int_equal(write(fd, "abc\ndef\n", 8), 8);
     assert_int_equal(read_path(path, 8), 0);
+    assert_string_equal(msi_file_line(path, line, sizeof line), "abc");
+    assert_string_equal(msi_file_line(path, line, 3), "ab");
     assert_int_equal(ftruncate(fd, MOST), 0);
     assert_int_equal(read_path(path, MOST), 0);
     assert_int_equal(ftruncate(fd, MOST + 1), 0);
@@ -33,6 +35,7 @@ static void a_regular_file_up_to_its_limit(void **state) {
     close(fd);
     unlink(path);
     assert_int_equal(read_path(path, 0), ENOENT);
+    assert_string_equal(msi_file_line(path, line, sizeof line), "");
 }
 
 static void other_files_are_refused_at_once(void **state) {
