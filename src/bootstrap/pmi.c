@@ -2,7 +2,6 @@
 #include "bootstrap/pmi.h"
 #include "base/error.h"
 #include "bootstrap/launch.h"
-#include "bootstrap/offer.h"
 #include "os/socket.h"
 #include "wire/pmi.h"
 #include "wire/url.h"
@@ -34,6 +33,28 @@ static int fd = -1;
 static bool broken;        /* out of sync: a reply may still arrive */
 static pid_t owner;        /* the process that opened it; a forked child must not use it */
 static ino_t socket_inode; /* of fd; the number may have been reused */
+
+mst_status msi_offer_choose_port(const char *job, struct msi_address *offer) {
+    enum { PORTS_TRIED = 64 };
+    mst_status st = MST_OK;
+    for (int i = 0; i < PORTS_TRIED; i++) {
+        int listener, port;
+        offer->port = msi_launch_port(job) + i;
+        st = msi_listen(offer, &listener, &port);
+        if (st == MST_OK) close(listener);
+        if (st != MST_ERR_PORT_TAKEN) break;
+    }
+    return st;
+}
+
+mst_status msi_offer_parse(const char *text, struct msi_address *offer) {
+    char url[MSI_ADDRESS_TEXT_MAX + 8];
+    struct msi_url parsed;
+    snprintf(url, sizeof url, "tcp://%.*s", MSI_ADDRESS_TEXT_MAX, text);
+    mst_status st = msi_url_parse(url, &parsed);
+    if (st == MST_OK) *offer = parsed.address;
+    return st;
+}
 
 static mst_status read_line(struct session *session, const char *what) {
     size_t n = 0;
@@ -92,14 +113,12 @@ __attribute__((format(printf, 4, 5))) static mst_status ask(struct session *sess
 }
 
 static mst_status connect_port(struct session *session) {
-    struct msi_url url;
-    char text[MSI_ADDRESS_TEXT_MAX + 8];
+    struct msi_address address;
     int id = -1;
     static const char what[] = "connecting to the launcher at PMI_PORT";
-    snprintf(text, sizeof text, "tcp://%.*s", MSI_HOST_MAX, msi_variable("PMI_PORT"));
-    mst_status st = msi_url_parse(text, &url);
+    mst_status st = msi_offer_parse(msi_variable("PMI_PORT"), &address);
     if (st == MST_OK) st = msi_variable_number("PMI_ID", 0, INT_MAX, &id);
-    if (st == MST_OK) st = msi_connect(&url.address, false, session->wait, &fd);
+    if (st == MST_OK) st = msi_connect(&address, false, session->wait, &fd);
     if (st != MST_OK) return st;
     st = ask(session, "initack", what, "cmd=initack pmiid=%d\n", id);
     /* The size, the rank and whether to debug follow, each on a line. */

@@ -13,8 +13,13 @@
 #include "base/address.h"
 #include "os/wait.h"
 
+/* Sets a port that is free on the host of rank 0's offer, starting from msi_launch_port(job). */
+mst_status msi_offer_choose_port(const char *job, struct msi_address *offer);
+/* Parses the text that rank 0 made with msi_address_format. */
+mst_status msi_offer_parse(const char *text, struct msi_address *offer);
+
 /*
- * All ranks of the job call it. offer: rank 0's host and port; port 0: a free one is chosen (offer.h).
+ * All ranks of the job call it. offer: rank 0's host and port; port 0: a free one is chosen.
  * *agreed becomes rank 0's offer. After a failure PMI is unusable in this process.
  */
 mst_status msi_pmi_agree(int rank, const struct msi_address *offer, const struct msi_wait *wait,

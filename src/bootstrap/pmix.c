@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/launch.h"
-#include "bootstrap/offer.h"
+#include "bootstrap/pmi.h"
 #include "bootstrap/pmix_abi.h"
 #include "os/thread.h"
 
