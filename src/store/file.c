@@ -30,16 +30,6 @@ struct file_store {
     bool broken;                       /* a write failed, so the map differs from the file */
 };
 
-struct file_waiter {
-    struct msi_kv_waiter waiter;
-    bool ended;
-};
-
-static void wake(struct msi_kv_waiter *waiter, mst_status status) {
-    (void)status;
-    msi_container(waiter, struct file_waiter, waiter)->ended = true;
-}
-
 static void apply(struct msi_kv *kv, const struct msi_store_req *req) {
     struct msi_buf reply = {0};
     msi_kv_apply(kv, req, &reply);
@@ -168,11 +158,11 @@ static mst_status poll_again(struct file_store *store, const struct msi_wait *wa
 
 static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                            const struct msi_kv_guard *guard, bool *locked) {
-    struct file_waiter self = {.waiter = {.wake = wake}};
+    struct msi_kv_waiter self = {0};
     if (x->req.op == MSI_OP_BARRIER && x->req.number >= 0)
         msi_file_record_write(&store->log.pending, MSI_FILE_ARRIVE, x->req.key, msi_str(NULL, 0));
     bool waiting;
-    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &self.waiter, &waiting);
+    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &self, &waiting);
     if (x->status == MST_ERR_PEER_LOST) return x->status;
     mst_status st = MST_OK;
     for (int pause = FIRST_PAUSE_MS; waiting && !self.ended && st == MST_OK;) {
@@ -181,9 +171,9 @@ static mst_status wait_for(struct file_store *store, const struct msi_wait *wait
     }
     if (!waiting) return MST_OK;
     if (!*locked) pthread_mutex_lock(&store->lock);
-    if (!self.ended) msi_kv_wait_end(store->kv, &self.waiter);
+    msi_kv_wait_end(store->kv, &self);
     if (!*locked) pthread_mutex_unlock(&store->lock);
-    return self.ended ? self.waiter.status : st;
+    return self.ended ? self.status : st;
 }
 
 static void write_value(struct file_store *store, struct msi_str key) {
@@ -226,8 +216,8 @@ static void perform(struct file_store *store, struct msi_store_rpc *x) {
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct file_store *store = (struct file_store *)head;
-    struct msi_kv_guard guard = {0};
-    bool guarded = false, locked = true;
+    struct msi_kv_guard guard, *active = NULL;
+    bool locked = true;
     mst_status st = enter(store, wait);
     if (st != MST_OK) return st;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
@@ -235,11 +225,11 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
         x[i].status = MST_OK;
         if (req->op == MSI_OP_GUARD) {
             guard = (struct msi_kv_guard){req->key, req->number};
-            guarded = true;
+            active = &guard;
         } else if (req->op == MSI_OP_ON_DISCONNECT) {
             set_on_disconnect(store, req);
         } else {
-            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guarded ? &guard : NULL, &locked);
+            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], active, &locked);
             if (st == MST_OK && x[i].status == MST_OK) perform(store, &x[i]);
         }
         if (st == MST_OK && x[i].reply.failed) st = msi_fail_memory();
@@ -265,7 +255,7 @@ static void close_store(struct mst_store *head) {
     free(store);
 }
 
-static const struct msi_store_ops ops = {"file", exec, close_store};
+static const struct msi_store_ops ops = {exec, close_store};
 
 /* Reads the file for the first time and registers a member. MST_ERR_STALE: all earlier members are dead. */
 static mst_status first_read(struct file_store *store, bool member, const struct msi_wait *wait) {

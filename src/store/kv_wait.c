@@ -66,7 +66,8 @@ void msi_kv_item_changed(struct msi_kv *kv, struct msi_kv_item *item) {
         msi_list_remove(&waiter->ready);
         if (waiter->missing == 0) waiter->status = MST_OK;
         msi_kv_wait_end(kv, waiter);
-        waiter->wake(waiter, waiter->status);
+        waiter->ended = true;
+        if (waiter->wake) waiter->wake(waiter);
     }
 }
 
@@ -142,16 +143,18 @@ mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
     waiter->links = calloc(n ? n : 1, sizeof *waiter->links);
     if (!waiter->links) return MST_ERR_MEMORY;
     waiter->n_links = waiter->missing = 0;
+    waiter->ended = false;
     waiter->status = MST_OK;
     msi_list_init(&waiter->ready);
     mst_status st = add_links(kv, req, waiter);
     if (st == MST_OK && waiter->missing && tripped(kv, guard)) st = MST_ERR_PEER_LOST;
-    struct msi_kv_item *watched = NULL;
     if (st == MST_OK && waiter->missing && guard) {
-        watched = msi_kv_item(kv, guard->key, true);
-        if (!watched) st = MST_ERR_LIMIT;
+        struct msi_kv_item *watched = msi_kv_item(kv, guard->key, true);
+        if (watched)
+            add_link(waiter, watched, GUARDS, guard->length);
+        else
+            st = MST_ERR_LIMIT;
     }
-    if (watched) add_link(waiter, watched, GUARDS, guard->length);
     kv->bytes += waiter->n_links * sizeof *waiter->links;
     *waiting = st == MST_OK && waiter->missing;
     if (!*waiting) msi_kv_wait_end(kv, waiter);

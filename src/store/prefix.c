@@ -14,25 +14,16 @@ struct prefix_store {
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct prefix_store *store = (struct prefix_store *)head;
-    struct msi_str prefix = msi_str(store->prefix, store->len);
-    struct msi_store_rpc *y = msi_store_prefixed(x, n, prefix);
-    if (!y) return msi_fail_memory();
-    mst_status st = store->base->ops->exec(store->base, wait, y, n);
-    for (size_t i = 0; i < n; i++) {
-        x[i].reply = y[i].reply;
-        x[i].status = y[i].status;
-        if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
-            st = msi_store_strip_keys(&x[i].reply, prefix, false);
-    }
-    free(y);
-    return st;
+    struct msi_store_view view = {store->base, store->base->ops->exec, msi_str(store->prefix, store->len),
+                                  false};
+    return msi_store_exec_view(&view, wait, x, n);
 }
 
 static void close_store(struct mst_store *head) {
     free(head);
 }
 
-static const struct msi_store_ops ops = {"prefix", exec, close_store};
+static const struct msi_store_ops ops = {exec, close_store};
 
 mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, struct mst_store **store) {
     size_t len = strlen(prefix);

@@ -57,9 +57,8 @@ static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
                       MSI_SHOW(req->n ? req->keys[0] : req->key), mst_status_text(st));
 }
 
-static void woken(struct msi_kv_waiter *waiter, mst_status st) {
+static void woken(struct msi_kv_waiter *waiter) {
     struct msi_conn *conn = msi_container(waiter, struct msi_conn, waiter);
-    conn->wait_status = st;
     conn->waiting = false;
     msi_list_push(&conn->server->ready, &conn->ready);
 }
@@ -75,7 +74,7 @@ static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *r
         answer(conn, req);
         return false;
     }
-    conn->wait_status = MST_OK;
+    conn->waiter.status = MST_OK;
     msi_list_push(&server->ready, &conn->ready);
     return true;
 }
@@ -87,8 +86,8 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     bool waiting;
     mst_status st =
         msi_kv_wait_begin(conn->server->kv, req, conn->has_guard ? &guard : NULL, &conn->waiter, &waiting);
-    if (!waiting) conn->has_guard = false;
     if (waiting) return true;
+    conn->has_guard = false;
     if (st == MST_OK) return answer_or_defer(conn, req);
     answer_status(conn, st);
     if (conn->dialect != MSI_DIALECT_M)
@@ -308,8 +307,8 @@ static void resume(struct msi_conn *conn) {
     struct msi_store_req req;
     enum msi_store_op op = msi_op_find(conn->dialect, conn->in.data[0]);
     conn->has_guard = false;
-    if (conn->wait_status != MST_OK) {
-        answer_status(conn, conn->wait_status);
+    if (conn->waiter.status != MST_OK) {
+        answer_status(conn, conn->waiter.status);
     } else if (msi_store_decode(op, conn->in.data + 1, conn->request_len - 1, &server->views, &req)) {
         answer(conn, &req);
     } else {

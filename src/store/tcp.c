@@ -76,8 +76,9 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
 }
 
 /* Executes the requests in order; ON_DISCONNECT on its own connection. */
-static mst_status run(struct tcp_store *store, const struct msi_wait *wait, struct msi_store_rpc *y,
+static mst_status run(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *y,
                       size_t n) {
+    struct tcp_store *store = (struct tcp_store *)head;
     struct msi_store_conn *conn;
     mst_status st = acquire_conn(store, wait, &conn);
     if (st != MST_OK) return st;
@@ -95,18 +96,8 @@ static mst_status run(struct tcp_store *store, const struct msi_wait *wait, stru
 
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
-    struct tcp_store *store = (struct tcp_store *)head;
-    struct msi_store_rpc *y = msi_store_prefixed(x, n, msi_cstr("/"));
-    if (!y) return msi_fail_memory();
-    mst_status st = run(store, wait, y, n);
-    for (size_t i = 0; i < n; i++) {
-        x[i].reply = y[i].reply;
-        x[i].status = y[i].status;
-        if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
-            st = msi_store_strip_keys(&x[i].reply, msi_cstr("/"), true);
-    }
-    free(y);
-    return st;
+    struct msi_store_view view = {head, run, msi_cstr("/"), true};
+    return msi_store_exec_view(&view, wait, x, n);
 }
 
 static void close_store(struct mst_store *head) {
@@ -123,7 +114,7 @@ static void close_store(struct mst_store *head) {
     free(store);
 }
 
-static const struct msi_store_ops ops = {"tcp", exec, close_store};
+static const struct msi_store_ops ops = {exec, close_store};
 
 /* Waits for workers as PyTorch does: all add 1 to this key, which has no slash, and the master polls it. */
 static mst_status wait_for_workers(struct msi_store_conn *conn, const struct msi_wait *wait,

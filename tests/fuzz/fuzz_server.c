@@ -23,7 +23,6 @@ static struct msi_server *make_server(void) {
     if (!server || msi_loop_open(&server->loop) != MST_OK) abort();
     msi_log_configure("off", why, sizeof why);
     server->kv = msi_kv_new(MAX_TOTAL, SIZE_MAX);
-    msi_kv_set_watch(server->kv, NULL, server);
     msi_list_init(&server->conns);
     msi_list_init(&server->ready);
     msi_list_init(&server->unsent);

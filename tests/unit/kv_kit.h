@@ -64,10 +64,10 @@ struct noted {
     mst_status status;
 };
 
-static inline void note_wake(struct msi_kv_waiter *waiter, mst_status status) {
+static inline void note_wake(struct msi_kv_waiter *waiter) {
     struct noted *noted = msi_container(waiter, struct noted, waiter);
     noted->woken++;
-    noted->status = status;
+    noted->status = waiter->status;
 }
 
 /* Begins a wait; whether it waits now. Anything but MST_OK and MST_ERR_PEER_LOST is a failure. */
