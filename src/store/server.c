@@ -48,7 +48,7 @@ static void send_all(struct msi_server *server) {
     while (!msi_list_empty(&server->unsent)) {
         struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
         msi_list_remove(&conn->unsent);
-        msi_conn_settle(conn);
+        msi_conn_settle(conn, false);
     }
 }
 

@@ -92,8 +92,11 @@ bool msi_server_has_room(const struct msi_server *server, size_t more);
 void msi_conn_account(struct msi_conn *conn);
 /* Reads without an event of the loop; true if there was input. May close it. */
 bool msi_conn_poll(struct msi_conn *conn);
-/* Sends as much as possible and updates events, timer and accounting; may close it. */
-void msi_conn_settle(struct msi_conn *conn);
+/*
+ * Sends as much as possible and updates events, timer and accounting; may close it. received: the client has
+ * just sent something.
+ */
+void msi_conn_settle(struct msi_conn *conn, bool received);
 
 /* Serves the requests in p; returns the number of consumed bytes. */
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);

@@ -317,7 +317,7 @@ static void resume(struct msi_conn *conn) {
     msi_buf_drop(&conn->in, conn->request_len);
     msi_conn_mark_unsent(conn);
     if (conn->in.len) msi_buf_drop(&conn->in, msi_conn_serve(conn, conn->in.data, conn->in.len));
-    if (conn->out.len > SMALL_REPLY) msi_conn_settle(conn); /* many may wait for one large value */
+    if (conn->out.len > SMALL_REPLY) msi_conn_settle(conn, false); /* many may wait for one large value */
 }
 
 void msi_server_resume(struct msi_server *server) {

@@ -37,10 +37,8 @@ static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *na
 /* The next text of a reply; false if it is malformed. */
 static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
     struct msi_str value = msi_read_str(r);
-    if (r->bad || value.n == 0 || value.n >= TOLD_MAX) return false;
-    memcpy(text, value.p, value.n);
-    text[value.n] = '\0';
-    return true;
+    msi_str_copy(value, text, TOLD_MAX);
+    return value.n > 0 && value.n < TOLD_MAX;
 }
 
 static mst_status refuse_text(void) {

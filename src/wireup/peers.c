@@ -2,7 +2,6 @@
 #include "wireup/peers.h"
 #include "base/error.h"
 #include "comm/wait_reports.h"
-#include "wire/cursor.h"
 #include "wireup/endpoint.h"
 
 #include <stdio.h>
@@ -40,9 +39,7 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
         .req = {.op = MSI_OP_COMPARE_SET, .key = region_key(comm, key), .desired = msi_cstr(offer)}};
     st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-    struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
-    snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
+    msi_str_copy(msi_store_reply_str(&x), found, sizeof found);
     msi_store_rpc_free(&x, 1);
     if (st != MST_OK || strcmp(found, offer) != 0) {
         msi_shm_region_close(peers->region);

@@ -42,7 +42,7 @@ static void run_round(struct msi_server *server) {
     while (!msi_list_empty(&server->unsent)) {
         struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
         msi_list_remove(&conn->unsent);
-        msi_conn_settle(conn);
+        msi_conn_settle(conn, false);
     }
     assert(msi_list_empty(&server->ready));
     assert(server->buffered + msi_kv_bytes(server->kv) < 4 * MAX_TOTAL);
