@@ -6,10 +6,7 @@
 #include "base/rank_state.h"
 #include "base/units.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #define ROW(field, name, kind, preset, least, most, help)                                                    \

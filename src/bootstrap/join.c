@@ -5,13 +5,11 @@
 #include "base/log.h"
 #include "bootstrap/report.h"
 #include "bootstrap/topology.h"
-#include "os/clock.h"
 #include "os/host.h"
 #include "wire/cursor.h"
 
 #include <muster/version.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* Version of the keys and records that ranks share; ranks with another version do not join. */

@@ -2,7 +2,6 @@
 #include "bootstrap/pmix.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/launch.h"
 #include "bootstrap/pmi.h"
 #include "bootstrap/pmix_abi.h"
 #include "os/thread.h"
@@ -11,7 +10,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

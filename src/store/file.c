@@ -3,7 +3,6 @@
  * records before each call and appends its own changes. Waiting requests poll with growing pauses.
  */
 #include "base/error.h"
-#include "base/log.h"
 #include "store/file_log.h"
 #include "store/kv.h"
 #include "store/store.h"

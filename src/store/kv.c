@@ -76,22 +76,24 @@ static void drop_value(struct msi_kv *kv, struct msi_kv_item *item) {
     item->has_value = item->counts = false;
 }
 
-static void drop_queue(struct msi_kv *kv, struct msi_kv_item *item) {
-    while (!msi_list_empty(&item->queue)) {
-        struct queued *first = msi_container(item->queue.next, struct queued, node);
-        msi_list_remove(&first->node);
-        kv->bytes -= sizeof *first + first->len;
-        free(first);
-    }
-    item->queued = 0;
+static void drop_first(struct msi_kv *kv, struct msi_kv_item *item) {
+    struct queued *first = msi_container(item->queue.next, struct queued, node);
+    msi_list_remove(&first->node);
+    item->queued--;
+    kv->bytes -= sizeof *first + first->len;
+    free(first);
+}
+
+static void drop_item(struct msi_kv *kv, struct msi_kv_item *item) {
+    drop_value(kv, item);
+    while (item->queued) drop_first(kv, item);
 }
 
 void msi_kv_free(struct msi_kv *kv) {
     if (!kv) return;
     for (uint32_t i = 0; i < kv->items.n; i++) {
         struct msi_kv_item *item = kv->items.entries[i].value;
-        drop_value(kv, item);
-        drop_queue(kv, item);
+        drop_item(kv, item);
         free(item);
     }
     msi_table_free(&kv->items);
@@ -229,12 +231,9 @@ static void pop(struct msi_kv *kv, struct msi_str key, struct msi_buf *reply) {
     struct msi_kv_item *item = msi_kv_item(kv, key, false);
     msi_put_u64(reply, item ? (uint64_t)item->queued : 0);
     if (!item || item->queued == 0) return;
-    struct queued *first = msi_container(item->queue.next, struct queued, node);
+    const struct queued *first = msi_container(item->queue.next, struct queued, node);
     msi_put_str(reply, msi_str(first->data, first->len));
-    msi_list_remove(&first->node);
-    kv->bytes -= sizeof *first + first->len;
-    free(first);
-    item->queued--;
+    drop_first(kv, item);
     if (!msi_kv_exists(item)) kv->n_keys--;
     msi_kv_item_release(kv, item);
 }
@@ -245,8 +244,7 @@ static bool delete_key(struct msi_kv *kv, struct msi_str key) {
     bool existed = msi_kv_exists(item);
     if (item->has_value && kv->changed)
         kv->changed(kv->context, MSI_KV_DELETED, key, msi_str(item->value, item->len), msi_str("", 0));
-    drop_value(kv, item);
-    drop_queue(kv, item);
+    drop_item(kv, item);
     item->arrived = 0;
     if (existed) kv->n_keys--;
     msi_kv_item_release(kv, item);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -156,12 +155,12 @@ static void release(struct msi_server *server) {
     free(server);
 }
 
-mst_status msi_server_open(const struct msi_address *address, const struct msi_settings *settings,
+mst_status msi_server_open(struct msi_address *address, const struct msi_settings *settings,
                            struct msi_server **server) {
     struct msi_server *made = allocate(settings);
     if (!made) return msi_fail_memory();
     struct msi_source *tcp = &made->tcp.source, *local = &made->local.source;
-    mst_status st = msi_listen(address, &tcp->fd, &made->port);
+    mst_status st = msi_listen(address, &tcp->fd, &address->port);
     if (st == MST_OK) st = msi_loop_open(&made->loop);
     if (st == MST_OK) st = msi_loop_add(made->loop, tcp, EPOLLIN);
     if (st == MST_OK && settings->store_local) msi_listen_local(tcp->fd, &local->fd);
@@ -173,13 +172,9 @@ mst_status msi_server_open(const struct msi_address *address, const struct msi_s
         release(made);
         return st;
     }
-    msi_log(store, INFO, "serving the store on %s port %d", address->host, made->port);
+    msi_log(store, INFO, "serving the store on %s port %d", address->host, address->port);
     *server = made;
     return MST_OK;
-}
-
-int msi_server_port(const struct msi_server *server) {
-    return server->port;
 }
 
 void msi_server_close(struct msi_server *server, int64_t linger_ms) {

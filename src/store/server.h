@@ -13,11 +13,9 @@
 
 struct msi_server;
 
-/* Listens on that address; port 0: a free port. */
-mst_status msi_server_open(const struct msi_address *address, const struct msi_settings *settings,
+/* Listens on that address; port 0 becomes a free port. */
+mst_status msi_server_open(struct msi_address *address, const struct msi_settings *settings,
                            struct msi_server **server);
-
-int msi_server_port(const struct msi_server *server);
 
 /*
  * Serves until the last muster client has disconnected, at most for linger_ms, and ends. muster clients that

@@ -28,8 +28,8 @@ struct msi_listening {
 struct msi_server {
     struct msi_loop *loop;
     struct msi_listening tcp, local; /* local: the Unix socket; fd -1: none */
-    int64_t identity;   /* random, never 0: distinguishes it from an earlier server at the same address */
-    int port, spare_fd; /* spare_fd: closed for a moment to reject a client on EMFILE */
+    int64_t identity; /* random, never 0: distinguishes it from an earlier server at the same address */
+    int spare_fd;     /* closed for a moment to reject a client on EMFILE */
     struct msi_kv *kv;
     struct msi_store_limits limits;
     size_t max_total, buffered; /* buffered: bytes that connections hold */

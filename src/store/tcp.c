@@ -6,7 +6,6 @@
  * of users go over the wire with a leading slash, as in PyTorch.
  */
 #include "base/error.h"
-#include "base/log.h"
 #include "store/server.h"
 #include "store/store.h"
 #include "store/tcp_conn.h"
@@ -147,13 +146,6 @@ static mst_status connect_first(struct tcp_store *store, const struct msi_wait *
     return st;
 }
 
-/* The address at which this process reaches its own server. */
-static void own_address(struct tcp_store *store) {
-    store->target.address.port = msi_server_port(store->server);
-    if (!strcmp(store->target.address.host, "0.0.0.0")) strcpy(store->target.address.host, "127.0.0.1");
-    if (!strcmp(store->target.address.host, "::")) strcpy(store->target.address.host, "::1");
-}
-
 mst_status msi_store_open_tcp(const struct msi_address *address, const struct msi_settings *settings,
                               const struct msi_wait *wait, const mst_store_options *options,
                               struct mst_store **store) {
@@ -171,8 +163,11 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     pthread_mutex_init(&made->on_disconnect_lock, NULL);
     mst_status st = MST_OK;
     if (options && options->is_master) {
-        st = msi_server_open(address, settings, &made->server);
-        if (st == MST_OK) own_address(made);
+        char *host = made->target.address.host;
+        st = msi_server_open(&made->target.address, settings, &made->server);
+        /* This process reaches its own server at this address. */
+        if (!strcmp(host, "0.0.0.0")) strcpy(host, "127.0.0.1");
+        if (!strcmp(host, "::")) strcpy(host, "::1");
     }
     if (st == MST_OK) st = connect_first(made, wait, options);
     if (st != MST_OK) {

@@ -13,7 +13,6 @@
 #include "store/tcp_conn.h"
 #include "wire/cursor.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 enum { SLICE_MS = 200, POLL_MS = 20, PATIENT_MS = 30000 };

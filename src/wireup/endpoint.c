@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 768, NUMBER_MAX = 24, TOLD_MAX = 32 };
+enum { KEY_MAX = 768, TOLD_MAX = 32 };
 
 mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, const char *prefix,
                              const char *address, uint64_t tuning) {
@@ -29,8 +29,8 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
     endpoint->ports = NULL;
 }
 
-static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *name, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%sendpoint/%s", endpoint->prefix, name);
+static struct msi_str key_of(const struct msi_endpoint *endpoint, int rank, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%sendpoint/%d", endpoint->prefix, rank);
     return msi_cstr(out);
 }
 
@@ -54,8 +54,9 @@ static mst_status agree(const struct msi_comm *comm, const struct msi_wait *wait
     do msi_random(&drawn, sizeof drawn);
     while (drawn == 0);
     snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
+    snprintf(key, sizeof key, "%sendpoint/id", endpoint->prefix);
     struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(endpoint, "id", key), .desired = msi_cstr(text)}};
+        .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(text)}};
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
@@ -68,11 +69,10 @@ static mst_status agree(const struct msi_comm *comm, const struct msi_wait *wait
 
 static mst_status tell(const struct msi_comm *comm, int port, const struct msi_wait *wait) {
     const struct msi_endpoint *endpoint = comm->config.endpoint;
-    char key[KEY_MAX], text[TOLD_MAX], name[NUMBER_MAX];
+    char key[KEY_MAX], text[TOLD_MAX];
     snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)endpoint->tuning);
-    snprintf(name, sizeof name, "%d", endpoint->rank);
     struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_SET, .key = key_of(endpoint, name, key), .value = msi_cstr(text)}};
+        .req = {.op = MSI_OP_SET, .key = key_of(endpoint, endpoint->rank, key), .value = msi_cstr(text)}};
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     msi_store_rpc_free(&x, 1);
     return st;
@@ -154,13 +154,12 @@ mst_status msi_endpoint_find(const struct msi_comm *comm, const int *ranks, int 
     struct msi_endpoint *endpoint = comm->config.endpoint;
     int unknown = look_up(endpoint, ranks, n, ports);
     if (unknown == 0) return MST_OK;
-    char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];
+    char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names);
     struct msi_str *keys = calloc((size_t)unknown, sizeof *keys);
     mst_status st = names && keys ? MST_OK : msi_fail_memory();
     for (int i = 0, k = 0; i < n && st == MST_OK; i++) {
         if (ports[i]) continue;
-        snprintf(number, sizeof number, "%d", ranks[i]);
-        keys[k] = key_of(endpoint, number, names[k]);
+        keys[k] = key_of(endpoint, ranks[i], names[k]);
         k++;
     }
     struct msi_store_rpc x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
