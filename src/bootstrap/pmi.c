@@ -178,25 +178,17 @@ __attribute__((destructor)) static void finalize(void) {
     fd = -1;
 }
 
-/* Reads the offer of the k-th agreement; *exists: rank 0 has made it. */
-static mst_status get_offer(struct session *session, int k, bool *exists, char text[MSI_ADDRESS_TEXT_MAX]) {
-    mst_status st = ask(session, "get_result", "reading rank 0's address",
-                        "cmd=get kvsname=%s key=muster-%d\n", session->space, k);
-    struct msi_str value = msi_pmi_field(session->reply, "value");
-    *exists = st == MST_OK && msi_pmi_succeeded(session->reply) && value.p;
-    if (*exists) snprintf(text, MSI_ADDRESS_TEXT_MAX, "%.*s", (int)value.n, value.p);
-    return st;
-}
-
 /* The number of agreements so far, and the last offer. */
 static mst_status last_offer(struct session *session, int *count, char text[MSI_ADDRESS_TEXT_MAX]) {
-    bool exists = true;
-    mst_status st = MST_OK;
     for (*count = 0; *count < AGREEMENTS_MAX; ++*count) {
-        st = get_offer(session, *count, &exists, text);
-        if (st != MST_OK || !exists) break;
+        mst_status st = ask(session, "get_result", "reading rank 0's address",
+                            "cmd=get kvsname=%s key=muster-%d\n", session->space, *count);
+        if (st != MST_OK) return st;
+        struct msi_str value = msi_pmi_field(session->reply, "value");
+        if (!msi_pmi_succeeded(session->reply) || !value.p) break;
+        msi_str_copy(value, text, MSI_ADDRESS_TEXT_MAX);
     }
-    return st;
+    return MST_OK;
 }
 
 static mst_status put_offer(struct session *session, struct msi_address offer) {

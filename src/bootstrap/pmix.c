@@ -172,46 +172,32 @@ static void *run(void *argument) {
     struct call *call = argument;
     const uint64_t one = 1;
     call->request.status = perform(&call->request);
-    atomic_store_explicit(&call->done, true, memory_order_release); /* pairs with the acquire in finish */
+    atomic_store_explicit(&call->done, true, memory_order_release); /* read by run_request */
     while (write(call->wake_fd, &one, sizeof one) < 0 && errno == EINTR) continue;
     drop(call);
     return NULL;
 }
 
-static mst_status start(struct call *call) {
-    pthread_t thread;
-    call->wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (call->wake_fd < 0) return msi_fail_errno(errno, "cannot create an eventfd for PMIx");
-    atomic_init(&call->done, false);
-    atomic_init(&call->owners, 2);
-    int error = msi_thread_start(&thread, run, call); /* threads of the library inherit the blocked signals */
-    if (!error) {
-        pthread_detach(thread);
-        return MST_OK;
-    }
-    close(call->wake_fd);
-    return msi_fail_errno(error, "cannot start a thread for PMIx");
-}
-
-static mst_status finish(const struct call *call, const struct msi_wait *wait) {
-    while (!atomic_load_explicit(&call->done, memory_order_acquire)) { /* pairs with the release in run */
-        mst_status st = msi_wait_fd(wait, call->wake_fd, POLLIN, doing[call->request.kind]);
-        if (st != MST_OK) return st;
-    }
-    return MST_OK;
-}
-
 /* Runs a request on a thread; *request has the result. */
 static mst_status run_request(const struct msi_wait *wait, struct request *request) {
     struct call *call = malloc(sizeof *call);
+    pthread_t thread;
     if (!call) return msi_fail_memory();
     call->request = *request;
-    mst_status st = start(call);
-    if (st != MST_OK) {
+    call->wake_fd = eventfd(0, EFD_CLOEXEC);
+    atomic_init(&call->done, false);
+    atomic_init(&call->owners, 2);
+    /* Threads of the library inherit the blocked signals. */
+    int error = call->wake_fd < 0 ? errno : msi_thread_start(&thread, run, call);
+    if (error) {
+        if (call->wake_fd >= 0) close(call->wake_fd);
         free(call);
-        return st;
+        return msi_fail_errno(error, "cannot start a thread for PMIx");
     }
-    st = finish(call, wait);
+    pthread_detach(thread);
+    mst_status st = MST_OK;
+    while (st == MST_OK && !atomic_load_explicit(&call->done, memory_order_acquire)) /* from run */
+        st = msi_wait_fd(wait, call->wake_fd, POLLIN, doing[request->kind]);
     if (st == MST_OK) *request = call->request;
     drop(call);
     return st;

@@ -314,12 +314,8 @@ size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req) {
     return total;
 }
 
-static int64_t queue_len(struct msi_kv *kv, struct msi_str key) {
-    const struct msi_kv_item *item = msi_kv_item(kv, key, false);
-    return item ? item->queued : 0;
-}
-
 mst_status msi_kv_apply(struct msi_kv *kv, const struct msi_store_req *req, struct msi_buf *reply) {
+    const struct msi_kv_item *item;
     switch (req->op) {
     case MSI_OP_SET:
         return put(kv, req->key, req->value, false);
@@ -355,7 +351,8 @@ mst_status msi_kv_apply(struct msi_kv *kv, const struct msi_store_req *req, stru
         pop(kv, req->key, reply);
         return MST_OK;
     case MSI_OP_QUEUE_LEN:
-        msi_put_u64(reply, (uint64_t)queue_len(kv, req->key));
+        item = msi_kv_item(kv, req->key, false);
+        msi_put_u64(reply, item ? (uint64_t)item->queued : 0);
         return MST_OK;
     case MSI_OP_LIST_KEYS:
         list_keys(kv, reply);

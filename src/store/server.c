@@ -43,17 +43,13 @@ static void on_client(struct msi_source *source, uint32_t events) {
 }
 
 /* Sends the replies of this iteration. Settling may close connections and wake others. */
-static void send_all(struct msi_server *server) {
-    while (!msi_list_empty(&server->unsent)) {
-        struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
-        msi_list_remove(&conn->unsent);
-        msi_conn_settle(conn, false);
-    }
-}
-
 static void finish_round(struct msi_server *server) {
     do {
-        send_all(server);
+        while (!msi_list_empty(&server->unsent)) {
+            struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
+            msi_list_remove(&conn->unsent);
+            msi_conn_settle(conn, false);
+        }
         msi_server_resume(server);
     } while (!msi_list_empty(&server->unsent));
 }

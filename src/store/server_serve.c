@@ -167,10 +167,6 @@ static void hello(struct msi_conn *conn, int64_t expected) {
         msi_conn_doom(conn, NULL);
 }
 
-static bool asks_for_mark(const struct msi_store_req *req) {
-    return req->n == 1 && msi_str_equal(req->keys[0], msi_cstr(MSI_STORE_MARK_KEY));
-}
-
 /* Executes one request; false if it waits or is deferred. */
 static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
     if (msi_ops[req->op].waits) return !begin_wait(conn, req);
@@ -201,12 +197,12 @@ static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
         answer_status(conn, MST_OK);
         break;
     case MSI_OP_CHECK:
-        if (asks_for_mark(req)) {
-            answer_status(conn, MST_OK);
-            msi_buf_add_u8(&conn->out, 0);
+        if (req->n != 1 || !msi_str_equal(req->keys[0], msi_cstr(MSI_STORE_MARK_KEY))) {
+            answer(conn, req);
             break;
         }
-        answer(conn, req);
+        answer_status(conn, MST_OK);
+        msi_buf_add_u8(&conn->out, 0);
         break;
     default:
         return !answer_or_defer(conn, req);

@@ -21,14 +21,10 @@ static const char *bad_at(struct msi_json *in, const char *at, const char *expec
     return NULL;
 }
 
-static inline bool is_blank(char c) {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 /* Skips blanks; true if the next byte is c. */
 static inline bool next_is(struct msi_json *in, char c) {
     const char *at = in->at;
-    while (at < in->end && is_blank(*at)) at++;
+    while (at < in->end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at++;
     in->at = at;
     return at < in->end && *at == c;
 }
