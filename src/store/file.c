@@ -156,7 +156,7 @@ static mst_status poll_again(struct file_store *store, const struct msi_wait *wa
 }
 
 static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
-                           const struct msi_kv_guard *guard, bool *locked) {
+                           const struct msi_store_req *guard, bool *locked) {
     struct msi_kv_waiter self = {0};
     if (x->req.op == MSI_OP_BARRIER && x->req.number >= 0)
         msi_file_record_write(&store->log.pending, MSI_FILE_ARRIVE, x->req.key, msi_str(NULL, 0));
@@ -215,7 +215,7 @@ static void perform(struct file_store *store, struct msi_store_rpc *x) {
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct file_store *store = (struct file_store *)head;
-    struct msi_kv_guard guard, *active = NULL;
+    const struct msi_store_req *guard = NULL;
     bool locked = true;
     mst_status st = enter(store, wait);
     if (st != MST_OK) return st;
@@ -223,12 +223,11 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
         const struct msi_store_req *req = &x[i].req;
         x[i].status = MST_OK;
         if (req->op == MSI_OP_GUARD) {
-            guard = (struct msi_kv_guard){req->key, req->number};
-            active = &guard;
+            guard = req;
         } else if (req->op == MSI_OP_ON_DISCONNECT) {
             set_on_disconnect(store, req);
         } else {
-            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], active, &locked);
+            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guard, &locked);
             if (st == MST_OK && x[i].status == MST_OK) perform(store, &x[i]);
         }
         if (st == MST_OK && x[i].reply.failed) st = msi_fail_memory();

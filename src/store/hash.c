@@ -32,20 +32,18 @@ static void wake(struct msi_kv_waiter *waiter) {
 
 /* With the lock held, which it releases while it waits. */
 static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
-                           const struct msi_kv_guard *guard) {
+                           const struct msi_store_req *guard) {
     struct sleeper sleeper = {.waiter = {.wake = wake}, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (sleeper.fd < 0) return msi_fail_errno(errno, "cannot create an eventfd");
     bool waiting;
-    mst_status st = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
-    if (st == MST_OK && waiting) {
+    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
+    mst_status st = x->status == MST_ERR_PEER_LOST ? x->status : MST_OK;
+    if (waiting) {
         pthread_mutex_unlock(&store->lock);
         st = msi_wait_fd(wait, sleeper.fd, POLLIN, "waiting in the hash store");
         pthread_mutex_lock(&store->lock);
         msi_kv_wait_end(store->kv, &sleeper.waiter);
         if (sleeper.waiter.ended) st = sleeper.waiter.status;
-    } else if (st == MST_ERR_LIMIT || st == MST_ERR_MEMORY) {
-        x->status = st;
-        st = MST_OK;
     }
     close(sleeper.fd);
     return st;
@@ -54,17 +52,16 @@ static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct hash_store *store = (struct hash_store *)head;
-    struct msi_kv_guard guard, *active = NULL;
+    const struct msi_store_req *guard = NULL;
     mst_status st = MST_OK;
     pthread_mutex_lock(&store->lock);
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         const struct msi_store_req *req = &x[i].req;
         x[i].status = MST_OK;
         if (req->op == MSI_OP_GUARD) {
-            guard = (struct msi_kv_guard){req->key, req->number};
-            active = &guard;
+            guard = req;
         } else if (req->op != MSI_OP_ON_DISCONNECT) { /* the threads of a process end together */
-            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], active);
+            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guard);
             if (st == MST_OK && x[i].status == MST_OK)
                 x[i].status = msi_kv_apply(store->kv, req, &x[i].reply);
         }

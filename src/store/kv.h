@@ -54,18 +54,13 @@ struct msi_kv_waiter {
     struct msi_list ready;
 };
 
-struct msi_kv_guard {
-    struct msi_str key;
-    int64_t length;
-};
-
 /*
  * Begins a request that may wait (a barrier counts its caller now). *waiting false: apply the request now.
  * Otherwise the wait ends later: with MST_OK, then apply it; or with MST_ERR_PEER_LOST if the value of the
- * guard's key (guard may be NULL) has become longer than the guard's length.
+ * key of guard, a GUARD request or NULL, has become longer than its number.
  */
 mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
-                             const struct msi_kv_guard *guard, struct msi_kv_waiter *waiter, bool *waiting);
+                             const struct msi_store_req *guard, struct msi_kv_waiter *waiter, bool *waiting);
 
 /* Cancels the wait, unless it has ended. */
 void msi_kv_wait_end(struct msi_kv *kv, struct msi_kv_waiter *waiter);

@@ -129,7 +129,7 @@ static mst_status add_links(struct msi_kv *kv, const struct msi_store_req *req,
 }
 
 mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
-                             const struct msi_kv_guard *guard, struct msi_kv_waiter *waiter, bool *waiting) {
+                             const struct msi_store_req *guard, struct msi_kv_waiter *waiter, bool *waiting) {
     *waiting = false;
     if (req->op == MSI_OP_BARRIER) {
         bool complete;
@@ -150,10 +150,10 @@ mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
         struct msi_kv_item *watched = msi_kv_item(kv, guard->key, true);
         if (!watched)
             st = MST_ERR_LIMIT;
-        else if (exceeds(watched, guard->length))
+        else if (exceeds(watched, guard->number))
             st = MST_ERR_PEER_LOST;
         else
-            add_link(waiter, watched, GUARDS, guard->length);
+            add_link(waiter, watched, GUARDS, guard->number);
     }
     kv->bytes += waiter->n_links * sizeof *waiter->links;
     *waiting = st == MST_OK && waiter->missing;

@@ -81,7 +81,7 @@ static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *r
 
 /* True if the request waits or is deferred now. */
 static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
-    struct msi_kv_guard guard = {msi_buf_str(&conn->guard_key), conn->guard_length};
+    struct msi_store_req guard = {.key = msi_buf_str(&conn->guard_key), .number = conn->guard_length};
     conn->waiter.wake = woken;
     bool waiting;
     mst_status st =

@@ -17,12 +17,6 @@
 
 enum { SLICE_MS = 200, POLL_MS = 20, PATIENT_MS = 30000 };
 
-struct guard {
-    struct msi_str key;
-    int64_t length;
-    bool set;
-};
-
 static mst_status run_one(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_store_req req,
                           struct msi_buf *reply) {
     struct msi_store_rpc x = {.req = req};
@@ -46,10 +40,10 @@ static mst_status read_value(struct msi_store_conn *conn, const struct msi_wait 
 }
 
 static mst_status check_guard(struct msi_store_conn *conn, const struct msi_wait *wait,
-                              const struct guard *guard) {
+                              const struct msi_store_req *guard) {
     struct msi_buf value = {0};
     mst_status st = read_value(conn, wait, guard->key, &value);
-    if (st == MST_OK && (int64_t)value.len > guard->length) st = MST_ERR_PEER_LOST;
+    if (st == MST_OK && (int64_t)value.len > guard->number) st = MST_ERR_PEER_LOST;
     msi_buf_free(&value);
     return st;
 }
@@ -70,57 +64,42 @@ static mst_status wait_slice(struct msi_store_conn *conn, const struct msi_wait 
     }
 }
 
-static mst_status finish(struct msi_buf *got, struct msi_buf *reply) {
-    if (reply) msi_buf_add(reply, got->data, got->len);
-    msi_buf_free(got);
-    return MST_OK;
-}
-
 static mst_status wait_keys(struct msi_store_conn *conn, const struct msi_wait *wait,
-                            const struct guard *guard, const struct msi_str *keys, size_t n,
+                            const struct msi_store_req *guard, const struct msi_str *keys, size_t n,
                             struct msi_buf *reply) {
     struct msi_store_req req = {.op = MSI_OP_WAIT, .n = n, .keys = keys};
-    if (!guard->set) return run_one(conn, wait, req, reply);
-    for (struct msi_buf got = {0};;) {
+    if (!guard) return run_one(conn, wait, req, reply);
+    for (;;) {
         int64_t slice_end = msi_deadline(SLICE_MS);
         struct msi_wait slice = {slice_end < wait->deadline ? slice_end : wait->deadline, wait->cancel};
-        mst_status st = wait_slice(conn, &slice, &req, &got);
-        if (st == MST_OK) return finish(&got, reply);
-        msi_buf_free(&got);
+        mst_status st = wait_slice(conn, &slice, &req, reply);
         if (st != MST_ERR_TIMEOUT || conn->broken || msi_now() >= wait->deadline) return st;
         st = check_guard(conn, wait, guard);
         if (st == MST_ERR_PEER_LOST) {
             /* The keys may have been set before the peer was lost. */
             struct msi_wait last = {msi_deadline(POLL_MS), wait->cancel};
-            return wait_slice(conn, &last, &req, &got) == MST_OK ? finish(&got, reply) : MST_ERR_PEER_LOST;
+            return wait_slice(conn, &last, &req, reply) == MST_OK ? MST_OK : MST_ERR_PEER_LOST;
         }
         if (st != MST_OK) return st;
     }
 }
 
-static mst_status barrier(struct msi_store_conn *conn, const struct msi_wait *wait, const struct guard *guard,
-                          struct msi_store_rpc *x) {
-    struct msi_buf done_key = {0}, reply = {0};
-    long long number = x->req.number < 0 ? -x->req.number : x->req.number;
-    msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, number);
-    if (done_key.failed) {
-        msi_buf_free(&done_key);
-        return msi_fail_memory();
-    }
+static mst_status barrier(struct msi_store_conn *conn, const struct msi_wait *wait,
+                          const struct msi_store_req *guard, struct msi_store_rpc *x) {
+    struct msi_buf done_key = {0};
+    int64_t number = x->req.number < 0 ? -x->req.number : x->req.number;
+    struct msi_store_rpc add = {.req = {.op = MSI_OP_ADD, .key = x->req.key, .number = x->req.number >= 0}};
+    msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, (long long)number);
     struct msi_str key = msi_buf_str(&done_key);
-    int64_t more = x->req.number < 0 ? 0 : 1;
-    mst_status st = run_one(
-        conn, wait, (struct msi_store_req){.op = MSI_OP_ADD, .key = x->req.key, .number = more}, &reply);
-    if (st == MST_OK) {
-        struct msi_reader r = msi_reader(reply.data, reply.len);
-        if ((int64_t)msi_read_u64(&r) >= number)
-            st = run_one(conn, wait,
-                         (struct msi_store_req){.op = MSI_OP_SET, .key = key, .value = msi_cstr("1")}, NULL);
-        else
-            st = wait_keys(conn, wait, guard, &key, 1, NULL);
+    struct msi_store_req set = {.op = MSI_OP_SET, .key = key, .value = msi_cstr("1")};
+    mst_status st = done_key.failed ? msi_fail_memory() : msi_store_conn_run(conn, wait, &add, 1);
+    if (st == MST_OK && msi_store_reply_number(&add) < number) {
+        st = wait_keys(conn, wait, guard, &key, 1, &x->reply);
+    } else if (st == MST_OK) {
+        st = run_one(conn, wait, set, NULL);
+        msi_buf_add_u8(&x->reply, 0);
     }
-    if (st == MST_OK) msi_buf_add_u8(&x->reply, 0);
-    msi_buf_free(&reply);
+    msi_store_rpc_free(&add, 1);
     msi_buf_free(&done_key);
     return st;
 }
@@ -206,18 +185,15 @@ static mst_status run_recent(struct msi_store_conn *conn, const struct msi_wait 
                     msi_ops[x->req.op].name);
 }
 
-static mst_status run(struct msi_store_conn *conn, const struct msi_wait *wait, struct guard *guard,
-                      struct msi_store_rpc *x) {
+static mst_status run(struct msi_store_conn *conn, const struct msi_wait *wait,
+                      const struct msi_store_req *guard, struct msi_store_rpc *x) {
     bool a = conn->dialect == MSI_DIALECT_A;
-    x->status = MST_OK;
     switch (x->req.op) {
-    case MSI_OP_GUARD:
-        *guard = (struct guard){x->req.key, x->req.number, true};
-        return MST_OK;
     case MSI_OP_WAIT:
         return wait_keys(conn, wait, guard, x->req.keys, x->req.n, &x->reply);
     case MSI_OP_WAIT_GET: {
-        mst_status st = wait_keys(conn, wait, guard, x->req.keys, x->req.n, NULL);
+        mst_status st = wait_keys(conn, wait, guard, x->req.keys, x->req.n, &x->reply);
+        x->reply.len = 0;
         return st == MST_OK ? get_all(conn, wait, x) : st;
     }
     case MSI_OP_BARRIER:
@@ -240,8 +216,14 @@ static mst_status run(struct msi_store_conn *conn, const struct msi_wait *wait, 
 
 mst_status msi_store_conn_run_compat(struct msi_store_conn *conn, const struct msi_wait *wait,
                                      struct msi_store_rpc *x, size_t n) {
-    struct guard guard = {.set = false};
+    const struct msi_store_req *guard = NULL;
     mst_status st = MST_OK;
-    for (size_t i = 0; i < n && st == MST_OK; i++) st = run(conn, wait, &guard, &x[i]);
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        x[i].status = MST_OK;
+        if (x[i].req.op == MSI_OP_GUARD)
+            guard = &x[i].req;
+        else
+            st = run(conn, wait, guard, &x[i]);
+    }
     return st;
 }

@@ -72,7 +72,7 @@ static inline void note_wake(struct msi_kv_waiter *waiter) {
 
 /* Begins a wait; whether it waits now. Anything but MST_OK and MST_ERR_PEER_LOST is a failure. */
 static inline bool begins(struct msi_kv *kv, const struct msi_store_req *req,
-                          const struct msi_kv_guard *guard, struct noted *noted) {
+                          const struct msi_store_req *guard, struct noted *noted) {
     bool waiting = true;
     *noted = (struct noted){.waiter.wake = note_wake};
     noted->status = msi_kv_wait_begin(kv, req, guard, &noted->waiter, &waiting);
