@@ -33,20 +33,20 @@ const char *mst_version(void) {
     return MST_VERSION_STRING;
 }
 
-#define SIZE_ENTRY(number, name, bytes, text) [number] = (bytes),
-#define TEXT_ENTRY(number, name, bytes, text) [number] = (text),
-#define OP_ENTRY(number, name, text)          [number] = (text),
-
-static const unsigned char sizes[MST_DTYPE_COUNT] = {MST_DTYPE_TABLE(SIZE_ENTRY)};
-static const char *const dtype_names[MST_DTYPE_COUNT] = {"?", MST_DTYPE_TABLE(TEXT_ENTRY)};
+#define DTYPE_ENTRY(number, name, bytes, text) [number] = {bytes, text},
+#define OP_ENTRY(number, name, text)           [number] = (text),
+static const struct {
+    unsigned char size;
+    const char *name;
+} dtypes[MST_DTYPE_COUNT] = {{0, "?"}, MST_DTYPE_TABLE(DTYPE_ENTRY)};
 static const char *const op_names[MST_OP_COUNT] = {MST_OP_TABLE(OP_ENTRY)};
 
 size_t mst_dtype_size(mst_dtype dtype) {
-    return (unsigned)dtype < MST_DTYPE_COUNT ? sizes[dtype] : 0;
+    return (unsigned)dtype < MST_DTYPE_COUNT ? dtypes[dtype].size : 0;
 }
 
 const char *mst_dtype_name(mst_dtype dtype) {
-    return (unsigned)dtype < MST_DTYPE_COUNT ? dtype_names[dtype] : "?";
+    return (unsigned)dtype < MST_DTYPE_COUNT ? dtypes[dtype].name : "?";
 }
 
 const char *mst_op_name(mst_op op) {

@@ -223,13 +223,13 @@ static mst_status agree(struct session *session, int rank, const struct msi_addr
     return msi_offer_parse(text, agreed);
 }
 
-mst_status msi_pmi_agree(int rank, const struct msi_address *offer, const struct msi_wait *wait,
-                         struct msi_address *agreed) {
+mst_status msi_pmi_agree(const struct msi_pmi_job *job, const struct msi_address *offer,
+                         const struct msi_wait *wait, struct msi_address *agreed) {
     struct session session = {.wait = wait};
     mst_status st = msi_wait_lock(wait, &lock, "waiting for another thread that uses the launcher's PMI");
     if (st != MST_OK) return st;
     st = broken ? msi_fail(MST_ERR_STATE, advice, "an earlier exchange with the launcher's PMI has failed")
-                : agree(&session, rank, offer, agreed);
+                : agree(&session, job->rank, offer, agreed);
     broken |= st != MST_OK;
     pthread_mutex_unlock(&lock);
     return st;

@@ -1,5 +1,4 @@
-/* pmix.c - agreement on rank 0's address through PMIx. See pmix.h. */
-#include "bootstrap/pmix.h"
+/* pmix.c - agreement on rank 0's address through PMIx. See pmi.h. */
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/pmi.h"
@@ -204,7 +203,7 @@ static mst_status run_request(const struct msi_wait *wait, struct request *reque
 }
 
 /* The same; fails if the library reports an error. */
-static mst_status must(const struct msi_pmix_job *job, const struct msi_wait *wait, struct request *request) {
+static mst_status must(const struct msi_pmi_job *job, const struct msi_wait *wait, struct request *request) {
     mst_status st = run_request(wait, request);
     if (st != MST_OK || request->status == MSI_PMIX_SUCCESS) return st;
     return msi_fail(MST_ERR_PROTOCOL, job->advice, "%s: it answered %s (%d)", doing[request->kind],
@@ -222,7 +221,7 @@ static void finalize(void) {
     pthread_mutex_unlock(&lock);
 }
 
-static mst_status open_session(const struct msi_pmix_job *job, const struct msi_wait *wait) {
+static mst_status open_session(const struct msi_pmi_job *job, const struct msi_wait *wait) {
     struct request request = {.kind = INIT};
     if (owner == getpid()) return MST_OK;
     if (owner)
@@ -244,7 +243,7 @@ static mst_status open_session(const struct msi_pmix_job *job, const struct msi_
 }
 
 /* Fails if PMIx and the launcher's variables describe different jobs. */
-static mst_status check_job(const struct msi_pmix_job *job) {
+static mst_status check_job(const struct msi_pmi_job *job) {
     bool same = self.rank == (uint32_t)job->rank && (!job_size || job_size == (uint32_t)job->size);
     return same ? MST_OK
                 : msi_fail(MST_ERR_CONFIG, job->advice,
@@ -253,7 +252,7 @@ static mst_status check_job(const struct msi_pmix_job *job) {
                            job->rank, job->size, self.rank, job_size);
 }
 
-static mst_status agree(const struct msi_pmix_job *job, struct msi_address offer, const struct msi_wait *wait,
+static mst_status agree(const struct msi_pmi_job *job, struct msi_address offer, const struct msi_wait *wait,
                         struct msi_address *agreed) {
     struct request request = {.kind = PUT};
     mst_status st = open_session(job, wait);
@@ -273,7 +272,7 @@ static mst_status agree(const struct msi_pmix_job *job, struct msi_address offer
     return st == MST_OK ? msi_offer_parse(request.text, agreed) : st;
 }
 
-mst_status msi_pmix_agree(const struct msi_pmix_job *job, const struct msi_address *offer,
+mst_status msi_pmix_agree(const struct msi_pmi_job *job, const struct msi_address *offer,
                           const struct msi_wait *wait, struct msi_address *agreed) {
     mst_status st = msi_wait_lock(wait, &lock, "waiting for another thread that uses the launcher's PMIx");
     if (st != MST_OK) return st;

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-/* Opens a regular file for reading; -1 with errno, which is EISDIR or EINVAL for other files. Never blocks. */
+/* Opens a regular file for reading; -1 with errno, EISDIR or EINVAL for other files. Never blocks. */
 int msi_file_open(const char *path);
 
 /* Appends the contents of a regular file. Returns 0 or an errno; EFBIG: it has more than most bytes. */
@@ -14,8 +14,8 @@ int msi_file_read(const char *path, size_t most, struct msi_buf *to);
 const char *msi_file_line(const char *path, char *out, size_t size);
 
 /*
- * Appends what is left of a descriptor that may be a pipe. Returns 0 or an errno; EFBIG: it has more than most
- * bytes; ETIMEDOUT: it did not end before the deadline.
+ * Appends what is left of a descriptor that may be a pipe. Returns 0 or an errno; EFBIG: it has more than
+ * most bytes; ETIMEDOUT: it did not end before the deadline.
  */
 int msi_read_all(int fd, size_t most, int64_t deadline, struct msi_buf *to);
 

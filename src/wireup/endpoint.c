@@ -59,9 +59,8 @@ static mst_status agree(const struct msi_comm *comm, const struct msi_wait *wait
         .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(text)}};
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-    if (st == MST_OK && !(read_text(&r, text) && sscanf(text, "%llx", &number) == 1 && number))
-        st = refuse_text();
+    msi_str_copy(msi_store_reply_str(&x), text, sizeof text);
+    if (st == MST_OK && (sscanf(text, "%llx", &number) != 1 || !number)) st = refuse_text();
     if (st == MST_OK) endpoint->world = number;
     msi_store_rpc_free(&x, 1);
     return st;

@@ -1,7 +1,7 @@
 /*
  * sockets.h - the TCP connections with a rank of another host while they are being made. The rank that
- * connects decides how many (MUSTER_TCP_STREAMS), connects them all at once and numbers them in its hellos; the other rank learns
- * their number from the first hello.
+ * connects decides how many (MUSTER_TCP_STREAMS), connects them all at once and numbers them in its hellos;
+ * the other rank learns their number from the first hello.
  */
 #ifndef MSI_WIREUP_SOCKETS_H
 #define MSI_WIREUP_SOCKETS_H

@@ -1,4 +1,4 @@
-/* parts.h - strings and numbers in JSON's notation, for the files of this folder. Independent of the locale. */
+/* parts.h - strings and numbers in JSON's notation, in any locale. Shared by the files of this folder. */
 #ifndef MSI_BASE_JSON_PARTS_H
 #define MSI_BASE_JSON_PARTS_H
 
