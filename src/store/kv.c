@@ -68,14 +68,6 @@ void msi_kv_item_release(struct msi_kv *kv, struct msi_kv_item *item) {
     free(item);
 }
 
-static void drop_value(struct msi_kv *kv, struct msi_kv_item *item) {
-    kv->bytes -= item->cap;
-    free(item->value);
-    item->value = NULL;
-    item->len = item->cap = 0;
-    item->has_value = item->counts = false;
-}
-
 static void drop_first(struct msi_kv *kv, struct msi_kv_item *item) {
     struct queued *first = msi_container(item->queue.next, struct queued, node);
     msi_list_remove(&first->node);
@@ -84,16 +76,21 @@ static void drop_first(struct msi_kv *kv, struct msi_kv_item *item) {
     free(first);
 }
 
-static void drop_item(struct msi_kv *kv, struct msi_kv_item *item) {
-    drop_value(kv, item);
+/* Drops value and queue. */
+static void drop_all(struct msi_kv *kv, struct msi_kv_item *item) {
     while (item->queued) drop_first(kv, item);
+    kv->bytes -= item->cap;
+    free(item->value);
+    item->value = NULL;
+    item->len = item->cap = 0;
+    item->has_value = item->counts = false;
 }
 
 void msi_kv_free(struct msi_kv *kv) {
     if (!kv) return;
     for (uint32_t i = 0; i < kv->items.n; i++) {
         struct msi_kv_item *item = kv->items.entries[i].value;
-        drop_item(kv, item);
+        drop_all(kv, item);
         free(item);
     }
     msi_table_free(&kv->items);
@@ -244,7 +241,7 @@ static bool delete_key(struct msi_kv *kv, struct msi_str key) {
     bool existed = msi_kv_exists(item);
     if (item->has_value && kv->changed)
         kv->changed(kv->context, MSI_KV_DELETED, key, msi_str(item->value, item->len), msi_str("", 0));
-    drop_item(kv, item);
+    drop_all(kv, item);
     item->arrived = 0;
     if (existed) kv->n_keys--;
     msi_kv_item_release(kv, item);

@@ -41,13 +41,8 @@ static bool fits(const struct msi_server *server, const struct msi_store_req *re
            ((req->n < 2 || 2 * reply <= idle) && server->buffered < idle / 2);
 }
 
-/* Answers a request that does not wait any longer. */
-static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
-    size_t start = conn->out.len;
-    answer_status(conn, MST_OK);
-    mst_status st = fits(conn->server, req) ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
-    if (st == MST_OK) return;
-    if (conn->out.len > start) conn->out.len = start;
+/* Reports that a request has failed. Only dialect M has a reply for that; other clients are disconnected. */
+static void refuse(struct msi_conn *conn, const struct msi_store_req *req, mst_status st) {
     answer_status(conn, st);
     if (conn->dialect == MSI_DIALECT_M) return;
     if (st == MST_ERR_LIMIT)
@@ -55,6 +50,16 @@ static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     else
         msi_conn_doom(conn, "%s of '%.*s': %s", msi_ops[req->op].name,
                       MSI_SHOW(req->n ? req->keys[0] : req->key), mst_status_text(st));
+}
+
+/* Answers a request that does not wait any longer. */
+static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
+    size_t start = conn->out.len;
+    answer_status(conn, MST_OK);
+    mst_status st = fits(conn->server, req) ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
+    if (st == MST_OK) return;
+    if (conn->out.len > start) conn->out.len = start;
+    refuse(conn, req, st);
 }
 
 static void woken(struct msi_kv_waiter *waiter) {
@@ -89,9 +94,7 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     if (waiting) return true;
     conn->has_guard = false;
     if (st == MST_OK) return answer_or_defer(conn, req);
-    answer_status(conn, st);
-    if (conn->dialect != MSI_DIALECT_M)
-        msi_conn_doom(conn, "%s: %s", msi_ops[req->op].name, mst_status_text(st));
+    refuse(conn, req, st);
     return false;
 }
 

@@ -136,16 +136,6 @@ static mst_status wait_for_workers(struct msi_store_conn *conn, const struct msi
     }
 }
 
-static mst_status connect_first(struct tcp_store *store, const struct msi_wait *wait,
-                                const mst_store_options *options) {
-    struct msi_store_conn *conn;
-    mst_status st = msi_store_conn_open(&store->target, wait, &conn);
-    if (st != MST_OK) return st;
-    if (options && options->world_size > 0) st = wait_for_workers(conn, wait, options);
-    release_conn(store, conn);
-    return st;
-}
-
 mst_status msi_store_open_tcp(const struct msi_address *address, const struct msi_settings *settings,
                               const struct msi_wait *wait, const mst_store_options *options,
                               struct mst_store **store) {
@@ -169,7 +159,12 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
         if (!strcmp(host, "0.0.0.0")) strcpy(host, "127.0.0.1");
         if (!strcmp(host, "::")) strcpy(host, "::1");
     }
-    if (st == MST_OK) st = connect_first(made, wait, options);
+    struct msi_store_conn *conn;
+    if (st == MST_OK) st = msi_store_conn_open(&made->target, wait, &conn);
+    if (st == MST_OK) {
+        if (options && options->world_size > 0) st = wait_for_workers(conn, wait, options);
+        release_conn(made, conn);
+    }
     if (st != MST_OK) {
         close_store(&made->head);
         return st;
