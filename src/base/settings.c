@@ -14,8 +14,6 @@
 const struct msi_setting_row msi_setting_rows[] = {MSI_SETTINGS(ROW)};
 const size_t msi_setting_count = sizeof msi_setting_rows / sizeof *msi_setting_rows;
 
-static const char prefix[] = "MUSTER_";
-
 static mst_status set(struct msi_settings *settings, const struct msi_setting_row *row, const char *text) {
     char *field = (char *)settings + row->offset;
     if (row->kind == MSI_SETTING_TEXT) {
@@ -67,7 +65,7 @@ static void warn_all_unknown(char *const *environment) {
     if (atomic_flag_test_and_set(&warned)) return;
     for (char *const *entry = environment; *entry; entry++) {
         size_t len = strcspn(*entry, "=");
-        bool ours = !strncmp(*entry, prefix, sizeof prefix - 1);
+        bool ours = !strncmp(*entry, "MUSTER_", 7);
         bool internal = !strncmp(*entry, MSI_RANK_STATE_VARIABLE "=", sizeof MSI_RANK_STATE_VARIABLE);
         if (ours && !internal && !find(*entry, len)) warn_unknown(*entry, len);
     }

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 /* Version of the keys and records that ranks share; ranks with another version do not join. */
-enum { WORLD_PROTOCOL = 1 };
-enum { PARAMS_MAX = 160 };
+enum { WORLD_PROTOCOL = 1, PARAMS_MAX = 160 };
 
 struct join {
     struct mst_store *store;

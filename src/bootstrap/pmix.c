@@ -187,7 +187,8 @@ static mst_status run_request(const struct msi_wait *wait, struct request *reque
     atomic_init(&call->done, false);
     atomic_init(&call->owners, 2);
     /* Threads of the library inherit the blocked signals. */
-    int error = call->wake_fd < 0 ? errno : msi_thread_start(&thread, run, call);
+    int error = call->wake_fd < 0 ? errno : 0;
+    if (!error) error = msi_thread_start(&thread, run, call);
     if (error) {
         if (call->wake_fd >= 0) close(call->wake_fd);
         free(call);

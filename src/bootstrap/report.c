@@ -139,9 +139,8 @@ static int mark_arrived(struct mst_store *store, const char *prefix, bool *arriv
 
 /* The host on which the launcher has started a rank; "" if it is not known. */
 static const char *find_host(struct msi_str hosts, const char *run, int rank, char out[MSI_HOST_MAX]) {
-    char text[MSI_RUN_MAX + MSI_HOST_MAX + 48], name[256];
+    char text[MSI_RUN_MAX + MSI_HOST_MAX + 48], name[MSI_HOST_MAX];
     struct msi_str line;
-    _Static_assert(MSI_HOST_MAX >= sizeof name, "a name fits");
     size_t len = strlen(run);
     out[0] = 0;
     while (msi_str_line(&hosts, &line)) {

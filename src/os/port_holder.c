@@ -43,10 +43,8 @@ static bool has_socket(const char *pid, const char *wanted) {
     if (!dir) return false;
     bool found = false;
     for (struct dirent *e; !found && (e = readdir(dir));) {
-        ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof link - 1);
-        if (n <= 0) continue;
-        link[n] = 0;
-        found = !strcmp(link, wanted);
+        ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof link);
+        found = n == (ssize_t)strlen(wanted) && !memcmp(link, wanted, (size_t)n);
     }
     closedir(dir);
     return found;

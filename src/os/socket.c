@@ -118,20 +118,19 @@ static socklen_t local_name(const struct sockaddr *address, socklen_t len, struc
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-void msi_listen_local(int tcp_fd, int *fd) {
+int msi_listen_local(int tcp_fd) {
     struct sockaddr_storage address = {0};
     struct sockaddr_un name;
     socklen_t len = sizeof address;
-    *fd = -1;
-    if (getsockname(tcp_fd, (struct sockaddr *)&address, &len)) return;
+    if (getsockname(tcp_fd, (struct sockaddr *)&address, &len)) return -1;
     len = local_name((struct sockaddr *)&address, len, &name);
     int made = len ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
     if (made >= 0 && (bind(made, (struct sockaddr *)&name, len) || listen(made, BACKLOG))) {
         msi_log(os, DEBUG, "no Unix socket beside the store's port: %s", strerror(errno));
         close(made);
-        made = -1;
+        return -1;
     }
-    *fd = made;
+    return made;
 }
 
 /* A Unix socket to the server of that TCP address, or -1. */

@@ -159,7 +159,7 @@ mst_status msi_server_open(struct msi_address *address, const struct msi_setting
     mst_status st = msi_listen(address, &tcp->fd, &address->port);
     if (st == MST_OK) st = msi_loop_open(&made->loop);
     if (st == MST_OK) st = msi_loop_add(made->loop, tcp, EPOLLIN);
-    if (st == MST_OK && settings->store_local) msi_listen_local(tcp->fd, &local->fd);
+    if (st == MST_OK && settings->store_local) local->fd = msi_listen_local(tcp->fd);
     if (st == MST_OK && local->fd >= 0) st = msi_loop_add(made->loop, local, EPOLLIN);
     made->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
