@@ -114,22 +114,11 @@ static void add_record(struct msi_prof_world *world, const struct msi_record *r,
                               .lasted = span(r->begin, r->end, rate),
                               .queued = span(r->begin, r->started, rate),
                               .waited = span(0, r->waited, rate)};
-    struct msi_op_stats_call call = {.name = r->name,
-                                     .call = r->call,
-                                     .function = r->function,
-                                     .group = r->group,
-                                     .bytes = r->bytes,
-                                     .seq = r->seq,
-                                     .duration_ns = r->device ? r->device : (uint64_t)times.lasted,
-                                     .waited_ns = (uint64_t)times.waited,
-                                     .share = (enum msi_share)r->share,
-                                     .work = r->flags & MSI_RECORD_WORK,
-                                     .message = r->flags & MSI_RECORD_MESSAGE,
-                                     .status = (mst_status)r->status};
-    msi_op_stats_add(world->stats, &call);
+    uint64_t ns = r->device ? r->device : (uint64_t)times.lasted;
+    msi_op_stats_add(world->stats, r, ns, (uint64_t)times.waited);
     if (world->trace)
         msi_trace_add(world->trace, r, &times, r->thread, msi_event_ring_thread(r->thread).text);
-    add_verbose_line(world, r, call.duration_ns);
+    add_verbose_line(world, r, ns);
 }
 
 /* The ring whose oldest record ended first. */

@@ -11,7 +11,8 @@ struct msi_op_stats *msi_op_stats_new(bool debug) {
     return stats;
 }
 
-void msi_op_stats_reset(struct msi_op_stats *stats) {
+void msi_op_stats_free(struct msi_op_stats *stats) {
+    if (!stats) return;
     for (size_t i = 0; i < stats->row_count; i++) msi_histogram_free(&stats->rows[i].histogram);
     for (size_t i = 0; i < stats->group_count; i++) free(stats->groups[i].is);
     msi_histogram_free(&stats->other.histogram);
@@ -20,15 +21,6 @@ void msi_op_stats_reset(struct msi_op_stats *stats) {
     free(stats->calls);
     msi_table_free(&stats->keys);
     msi_buf_free(&stats->key);
-    *stats = (struct msi_op_stats){
-        .debug = stats->debug,
-        .other = {.name = "other", .call = "other", .group = -1},
-    };
-}
-
-void msi_op_stats_free(struct msi_op_stats *stats) {
-    if (!stats) return;
-    msi_op_stats_reset(stats);
     free(stats);
 }
 
@@ -83,12 +75,12 @@ static bool same(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-static const char *caller(const struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
+static const char *caller(const struct msi_op_stats *stats, const struct msi_record *call) {
     return stats->debug ? call->function : NULL;
 }
 
 static bool matches(const struct msi_op_stats *stats, const struct msi_op_stats_row *row,
-                    const struct msi_op_stats_call *key) {
+                    const struct msi_record *key) {
     return row->bytes == key->bytes && !strcmp(row->name, key->name) && !strcmp(row->call, key->call) &&
            same(row->function, caller(stats, key)) &&
            !strcmp(stats->groups[row->group].is->id, key->group->id);
@@ -97,7 +89,7 @@ static bool matches(const struct msi_op_stats *stats, const struct msi_op_stats_
 /*
  * Writes the row's key into stats->key: bytes, name, call, the group's id and the function, if callers count.
  */
-static bool make_key(struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
+static bool make_key(struct msi_op_stats *stats, const struct msi_record *key) {
     const char *const texts[] = {key->name, key->call, key->group->id, caller(stats, key)};
     stats->key.len = 0;
     stats->key.failed = false;
@@ -106,13 +98,13 @@ static bool make_key(struct msi_op_stats *stats, const struct msi_op_stats_call 
     return !stats->key.failed;
 }
 
-int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key) {
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key) {
     if (!make_key(stats, key)) return -1;
     uint32_t row = msi_table_find(&stats->keys, stats->key.data, stats->key.len);
     return row == MSI_TABLE_NONE ? -1 : (int)row;
 }
 
-int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group) {
+int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, int group) {
     struct msi_op_stats_row *rows = grow(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
     if (!rows) return -1;
     stats->rows = rows;
@@ -125,20 +117,20 @@ int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_c
                                              .call = call,
                                              .function = caller(stats, key) ? id + strlen(id) + 1 : NULL,
                                              .group = group,
-                                             .share = key->share,
-                                             .message = key->message,
+                                             .share = (enum msi_share)key->share,
+                                             .message = key->flags & MSI_RECORD_MESSAGE,
                                              .bytes = key->bytes};
     return (int)stats->row_count++;
 }
 
 /* Most calls have the same literals as an earlier one: comparing is cheaper than hashing. */
-static uint32_t *guess(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
+static uint32_t *guess(struct msi_op_stats *stats, const struct msi_record *call) {
     uint64_t where = (uintptr_t)call->name ^ (uintptr_t)call->group << 7 ^ (uintptr_t)call->function << 13;
     return &stats->recent[(where + call->bytes) * 0x9e3779b97f4a7c15u >> 58];
 }
 
 /* NULL without memory. */
-static struct msi_op_stats_row *row_for(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
+static struct msi_op_stats_row *row_for(struct msi_op_stats *stats, const struct msi_record *call) {
     uint32_t *recent = guess(stats, call);
     if (*recent && matches(stats, &stats->rows[*recent - 1], call)) return &stats->rows[*recent - 1];
     int row = msi_op_stats_find_row(stats, call);
@@ -194,26 +186,26 @@ void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, ui
     stats->calls_next = (stats->calls_next + 1) % MSI_OP_STATS_CALLS;
 }
 
-static void count(struct msi_op_stats_row *row, const struct msi_op_stats_call *call, uint64_t ns) {
-    if (!row->count || ns < row->least_ns) row->least_ns = ns;
-    if (ns > row->most_ns) row->most_ns = ns;
-    row->count++;
-    row->total_ns += ns;
-    if (!call->work) return;
+static void count_work(struct msi_op_stats_row *row, uint64_t ns, uint64_t waited_ns) {
     row->works++;
     row->works_ns += ns;
-    row->waited_ns += call->waited_ns < ns ? call->waited_ns : ns;
+    row->waited_ns += waited_ns < ns ? waited_ns : ns;
 }
 
-void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call *call) {
+void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call, uint64_t ns,
+                      uint64_t waited_ns) {
     const uint64_t most = 1ull << MSI_HISTOGRAM_TOP; /* a longer duration is an error of the clock */
-    uint64_t ns = call->duration_ns < most ? call->duration_ns : most;
+    if (ns > most) ns = most;
     struct msi_op_stats_row *row = row_for(stats, call);
     if (row && call->status != MST_OK) {
         row->failed++;
     } else if (row && msi_op_stats_time(stats, row, ns)) {
-        count(row, call, ns);
-        if (!call->message && row != &stats->other)
+        if (!row->count || ns < row->least_ns) row->least_ns = ns;
+        if (ns > row->most_ns) row->most_ns = ns;
+        row->count++;
+        row->total_ns += ns;
+        if (call->flags & MSI_RECORD_WORK) count_work(row, ns, waited_ns);
+        if (!(call->flags & MSI_RECORD_MESSAGE) && row != &stats->other)
             msi_op_stats_remember(stats, (int)(row - stats->rows), call->seq, ns);
     } else {
         stats->lost++;

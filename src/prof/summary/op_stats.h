@@ -19,19 +19,6 @@ enum {
     MSI_OP_STATS_EXACT = 1 << 20, /* exact durations of all rows together; MSI_HISTOGRAM_EXACT per row */
 };
 
-struct msi_op_stats_call {
-    const char *name;     /* .log_name, or the same as call */
-    const char *call;     /* "all_reduce" */
-    const char *function; /* the caller; NULL: not known. Used only with debug */
-    const struct msi_prof_group *group;
-    uint64_t bytes, seq;
-    uint64_t duration_ns;
-    uint64_t waited_ns; /* of a work: the part of it that the program spent in mst_wait */
-    enum msi_share share;
-    bool work, message;
-    mst_status status;
-};
-
 struct msi_op_stats_row {
     const char *name, *call, *function; /* in its key; function NULL: callers are not told apart */
     int group;                          /* index of the group; -1: none, of "other" */
@@ -42,12 +29,14 @@ struct msi_op_stats_row {
     uint64_t total_ns, least_ns, most_ns;
     uint64_t works, works_ns, waited_ns; /* calls with .work, a part of the above */
     struct msi_histogram histogram;
+    int line; /* index in the lines of a summary, which sets it; -1: not shown */
 };
 
 struct msi_op_stats_group {
     struct msi_prof_group *is; /* a copy */
     uint64_t first_seq;        /* calls with a lower seq are forgotten */
     uint64_t forgotten;        /* number of remembered calls that were forgotten */
+    int shown;                 /* index in the groups of a summary, which sets it */
 };
 
 /* A remembered call, to be matched with the same call of other ranks by group and seq. */
@@ -76,10 +65,12 @@ struct msi_prof_group *msi_prof_group_copy(const struct msi_prof_group *group);
 /* NULL without memory. */
 struct msi_op_stats *msi_op_stats_new(bool debug);
 void msi_op_stats_free(struct msi_op_stats *stats);
-/* Removes all calls; debug stays. */
-void msi_op_stats_reset(struct msi_op_stats *stats);
-/* Allocates for the first call of a row, and when an array doubles. */
-void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call *call);
+/*
+ * Adds a call of ns nanoseconds; waited_ns: of a work, the part that the program spent in mst_wait. Allocates
+ * for the first call of a row, and when an array doubles.
+ */
+void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call, uint64_t ns,
+                      uint64_t waited_ns);
 
 /* Appends the statistics as bytes (op_stats_codec.c) and sorts the durations. to->failed without memory. */
 void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to);
@@ -87,10 +78,10 @@ void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to);
 mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats **stats);
 
 /* For msi_op_stats_read. A new row or group with a new key; its index, or -1 without memory. */
-int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group);
+int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, int group);
 int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group);
 /* -1: none. */
-int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key);
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key);
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id);
 /* Remembers a call; without memory it counts as forgotten. */
 void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns);
