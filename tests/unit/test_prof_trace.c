@@ -60,7 +60,7 @@ static struct msi_trace *open_trace(int rank) {
 static void names_that_are_taken(void **state) {
     (void)state;
     struct msi_trace *traces[3] = {open_trace(1), open_trace(1), open_trace(0)};
-    for (int i = 0; i < 3; i++) msi_trace_close(traces[i]);
+    for (int i = 0; i < 3; i++) msi_trace_close(traces[i], 0);
     const char *const names[] = {"rank-1.trace.json", "rank-1.2.trace.json", "rank-0.trace.json"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         char *text = load(names[i]);
@@ -127,7 +127,7 @@ static void threads_are_no_ranks(void **state) {
     struct msi_trace *trace = open_trace(1);
     add_call_of(trace, 0, "one", 1000, 500);
     add_call_of(trace, 1, "two", 1200, 500);
-    msi_trace_close(trace);
+    msi_trace_close(trace, 0);
     char *text = load("rank-1.trace.json");
     assert_contains(text, "\"name\":\"one\",\"tid\":0,\"ts\":1.000,");
     assert_contains(text, "\"name\":\"two\",\"tid\":100001,\"ts\":1.200,");
@@ -144,7 +144,7 @@ static void calls_that_seem_to_overlap(void **state) {
     add_call(trace, "late", 1499, 501);
     add_call(trace, "around", 900, 2000);
     add_call(trace, "after", 2900, 100);
-    msi_trace_close(trace);
+    msi_trace_close(trace, 0);
     char *text = load("rank-0.trace.json");
     assert_contains(text, "\"name\":\"first\",\"tid\":0,\"ts\":1.000,\"cat\":\"collective\",\"dur\":0.500");
     assert_contains(text, "\"name\":\"late\",\"tid\":0,\"ts\":1.500,\"cat\":\"collective\",\"dur\":0.500");
@@ -170,7 +170,7 @@ static void calls_after_the_clock_was_looked_at(void **state) {
     add_ticked(trace, "before", 10660, 10860, 860);
     add_ticked(trace, "around", 10000, 20900, 600);
     add_ticked(trace, "after", 20900, 21000, 11600);
-    msi_trace_close(trace);
+    msi_trace_close(trace, 0);
     char *text = load("rank-0.trace.json");
     assert_contains(text, "\"name\":\"first\",\"tid\":0,\"ts\":1.000,\"cat\":\"collective\",\"dur\":0.500");
     assert_contains(text, "\"name\":\"within\",\"tid\":0,\"ts\":1.500,\"cat\":\"collective\",\"dur\":0.050");

@@ -266,8 +266,7 @@ mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, st
 }
 
 static void end_trace(struct msi_prof_world *world) {
-    if (world->trace) msi_trace_lost(world->trace, world->lost);
-    msi_trace_close(world->trace);
+    msi_trace_close(world->trace, world->lost);
     world->trace = NULL;
 }
 
