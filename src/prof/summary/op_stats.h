@@ -1,9 +1,8 @@
 /*
  * op_stats.h - statistics of one rank's calls, from which mst_log_summary makes its tables.
  *
- * A row has the calls of one name, call, group and number of bytes. Memory is bounded by the limits below and
- * by the number of groups. Pure: no clock, no lock, no I/O; one thread at a time. The statistics own copies
- * of all texts.
+ * A row has the calls of one name, call, group and number of bytes. Memory is bounded by the limits below.
+ * Pure: no clock, no lock, no I/O; one thread at a time. The statistics own copies of all texts.
  */
 #ifndef MSI_PROF_SUMMARY_OP_STATS_H
 #define MSI_PROF_SUMMARY_OP_STATS_H
@@ -14,7 +13,7 @@
 #include "prof/summary/histogram.h"
 
 enum {
-    MSI_OP_STATS_ROWS = 4096,     /* calls beyond them are in the row "other" */
+    MSI_OP_STATS_ROWS = 4096,     /* calls beyond them are in the row "other"; also groups */
     MSI_OP_STATS_CALLS = 16384,   /* collective calls that are remembered one by one */
     MSI_OP_STATS_EXACT = 1 << 20, /* exact durations of all rows together; MSI_HISTOGRAM_EXACT per row */
 };
@@ -55,7 +54,7 @@ struct msi_op_stats {
     struct msi_table keys;               /* of the rows, with the same numbers */
     struct msi_buf key;                  /* buffer for the key of a search */
     uint32_t recent[64]; /* row + 1 by the addresses of the last call's texts: a guess to be checked */
-    size_t row_count, row_cap, group_count, group_cap, call_count, call_cap, calls_next;
+    size_t row_count, group_count, call_count, calls_next;
     size_t exact; /* exact durations of all rows */
 };
 
@@ -67,7 +66,7 @@ struct msi_op_stats *msi_op_stats_new(bool debug);
 void msi_op_stats_free(struct msi_op_stats *stats);
 /*
  * Adds a call of ns nanoseconds; waited_ns: of a work, the part that the program spent in mst_wait. Allocates
- * for the first call of a row, and when an array doubles.
+ * for the first call of a row, and when its histogram grows.
  */
 void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call, uint64_t ns,
                       uint64_t waited_ns);
@@ -83,7 +82,7 @@ int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_gro
 /* -1: none. */
 int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key);
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id);
-/* Remembers a call; without memory it counts as forgotten. */
+/* Remembers a call; the oldest one counts as forgotten if there are too many. */
 void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns);
 /* Counts one duration; false without memory. */
 bool msi_op_stats_time(struct msi_op_stats *stats, struct msi_op_stats_row *row, uint64_t ns);
