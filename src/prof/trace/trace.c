@@ -173,29 +173,21 @@ static void put_args(struct msi_json_out *out, const struct msi_record *r, const
  * bits, draws arrows only between slices, and only forward in time. An early receive begins before the send,
  * so its end of the arrow is a slice of its own at the end of the receive.
  */
-struct arrow {
-    bool out, in;
-    char id[32];
-};
+static bool has_arrow(const struct msi_record *r, bool send) {
+    return r->flags & MSI_RECORD_MESSAGE && r->peer >= 0 && r->status == MST_OK &&
+           send == !!(r->flags & MSI_RECORD_SEND);
+}
 
-static struct arrow find_arrow(const struct msi_trace *t, const struct msi_record *r) {
+static void put_arrow(struct msi_json_out *out, const struct msi_trace *t, const struct msi_record *r) {
     static const uint64_t seed[2] = {0x6d7573746572, 2};
-    struct arrow arrow = {0};
-    char text[160];
     bool send = r->flags & MSI_RECORD_SEND;
-    if (!(r->flags & MSI_RECORD_MESSAGE) || r->peer < 0 || r->status != MST_OK) return arrow;
+    char text[160], id[32];
     int n = snprintf(text, sizeof text, "%s.%d.%d.%d.%llu", r->group->id, r->tag, send ? t->rank : r->peer,
                      send ? r->peer : t->rank, (unsigned long long)r->seq);
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
-    snprintf(arrow.id, sizeof arrow.id, "0x%llx", (unsigned long long)msi_hash(text, (size_t)n, seed));
-    arrow.out = send;
-    arrow.in = !send;
-    return arrow;
-}
-
-static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
-    msi_json_member_string(out, "bind_id", arrow->id);
-    msi_json_member_bool(out, arrow->out ? "flow_out" : "flow_in", true);
+    snprintf(id, sizeof id, "0x%llx", (unsigned long long)msi_hash(text, (size_t)n, seed));
+    msi_json_member_string(out, "bind_id", id);
+    msi_json_member_bool(out, send ? "flow_out" : "flow_in", true);
 }
 
 /*
@@ -232,18 +224,17 @@ static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *
 static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured,
                      int thread) {
     struct msi_times is = set_apart(t, r, measured, thread), *times = &is;
-    struct arrow arrow = find_arrow(t, r);
     struct msi_json_out out = begin_timed(t, "X", r->name, thread, times->begin);
     put_category(&out, r);
     put_time(&out, "dur", times->lasted);
-    if (arrow.out) put_arrow(&out, &arrow);
+    if (has_arrow(r, true)) put_arrow(&out, t, r);
     put_args(&out, r, times);
-    if (!arrow.in) return;
+    if (!has_arrow(r, false)) return;
     int64_t last = times->lasted > 0; /* the last nanosecond of the receive */
     out = begin_timed(t, "X", "arrived", thread, times->begin + times->lasted - last);
     msi_json_member_string(&out, "cat", "arrow");
     put_time(&out, "dur", last);
-    put_arrow(&out, &arrow);
+    put_arrow(&out, t, r);
     msi_json_put_object_end(&out);
 }
 
@@ -260,14 +251,13 @@ static struct msi_json_out begin_work(struct msi_trace *t, const char *phase, co
 
 static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
                      int thread) {
-    struct arrow arrow = find_arrow(t, r);
     int64_t end = times->begin + times->lasted;
     struct msi_json_out out = begin_work(t, "b", r->name, thread, times->begin, r);
-    if (arrow.out) put_arrow(&out, &arrow);
+    if (has_arrow(r, true)) put_arrow(&out, t, r);
     put_args(&out, r, times);
-    if (arrow.in) {
+    if (has_arrow(r, false)) {
         out = begin_work(t, "n", "arrived", thread, end, r);
-        put_arrow(&out, &arrow);
+        put_arrow(&out, t, r);
         msi_json_put_object_end(&out);
     }
     out = begin_work(t, "e", r->name, thread, end, r);
