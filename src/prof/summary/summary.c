@@ -127,6 +127,13 @@ static void add_operations(struct msi_summary *s, const struct entry *entries, s
     qsort(s->ops, s->op_count, sizeof *s->ops, by_age);
 }
 
+static void add_up(struct msi_summary *s, const struct msi_op_stats_row *row) {
+    s->calls += row->count;
+    s->failed += row->failed;
+    s->works += row->works;
+    s->total_ns += row->total_ns;
+}
+
 static mst_status list_operations(struct msi_summary *s) {
     size_t count = 0;
     for (int r = 0; r < s->n; r++) count += s->stats[r] ? s->stats[r]->row_count : 0;
@@ -141,8 +148,10 @@ static mst_status list_operations(struct msi_summary *s) {
         for (size_t i = 0; s->stats[r] && i < s->stats[r]->row_count; i++) {
             struct msi_op_stats_row *row = &s->stats[r]->rows[i];
             row->line = -1;
+            if (r == s->first) add_up(s, row);
             *next++ = (struct entry){row, r, s->stats[r]->groups[row->group].shown};
         }
+    add_up(s, &s->stats[s->first]->other);
     qsort(entries, count, sizeof *entries, by_line);
     add_operations(s, entries, count);
     free(entries);
@@ -158,22 +167,9 @@ struct msi_summary_averages msi_summary_averages(struct msi_op_stats_row *row, i
     return (struct msi_summary_averages){means.ns, algbw, algbw * msi_bus_factor(row->share, ranks)};
 }
 
-static void add_up(struct msi_summary *s, const struct msi_op_stats_row *row) {
-    s->calls += row->count;
-    s->failed += row->failed;
-    s->total_ns += row->total_ns;
-}
-
-static void add_up_first(struct msi_summary *s) {
-    const struct msi_op_stats *stats = s->stats[s->first];
-    for (size_t i = 0; i < stats->row_count; i++) add_up(s, &stats->rows[i]);
-    add_up(s, &stats->other);
-}
-
 static mst_status fill(struct msi_summary *s) {
     while (s->first < s->n && !s->stats[s->first]) s->first++;
     if (s->first >= s->n) return msi_fail(MST_ERR_INVALID, NULL, "no rank has a profile to summarize");
-    add_up_first(s);
     mst_status st = merge_groups(s);
     if (st == MST_OK) st = list_operations(s);
     if (st == MST_OK && s->show_straggler) st = msi_summary_pair(s);

@@ -71,7 +71,7 @@ struct msi_summary {
     int first; /* the lowest rank with statistics */
     bool show_straggler;
     const bool *late; /* by rank: it did not publish in time; NULL: not known. Set it before writing */
-    uint64_t calls, failed, total_ns; /* of the first rank */
+    uint64_t calls, failed, works, total_ns; /* of the first rank */
     struct msi_summary_line *lines;
     struct msi_summary_op *ops;
     struct msi_summary_group *groups;
