@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "os/tick.h"
+#include "prof/record/event_ring.h"
 #include "prof/record/recorder.h"
 #include "prof/trace/trace.h"
 
@@ -112,26 +113,40 @@ static void records_that_are_lost(void **state) {
 static void add_call_of(struct msi_trace *trace, int thread, const char *name, int64_t begin,
                         int64_t lasted) {
     struct msi_prof_group group = {.size = 2, .id = "w", .name = "world", .ranks = ranks};
-    struct msi_record record = {.group = &group, .name = name, .call = "barrier", .backend = "native"};
+    struct msi_record record = {
+        .group = &group, .name = name, .call = "barrier", .backend = "native", .thread = (uint16_t)thread};
     struct msi_times times = {.begin = begin, .lasted = lasted, .waited = lasted};
-    msi_trace_add(trace, &record, &times, thread, thread ? "second" : "main");
+    msi_trace_add(trace, &record, &times);
 }
 
 static void add_call(struct msi_trace *trace, const char *name, int64_t begin, int64_t lasted) {
     add_call_of(trace, 0, name, begin, lasted);
 }
 
+static void *number_second(void *number) {
+    pthread_setname_np(pthread_self(), "second");
+    *(int *)number = msi_event_ring_own_number();
+    return NULL;
+}
+
 /* Perfetto takes thread 0 of process R for thread R, so that no other thread may have that number. */
 static void threads_are_no_ranks(void **state) {
     (void)state;
     struct msi_trace *trace = open_trace(1);
+    char thread_name[100], tid[100];
+    int first = msi_event_ring_own_number(), second = -1;
+    join_thread(start_thread(number_second, &second));
+    assert_int_not_equal(first, second);
     add_call_of(trace, 0, "one", 1000, 500);
-    add_call_of(trace, 1, "two", 1200, 500);
+    add_call_of(trace, second, "two", 1200, 500);
     msi_trace_close(trace, 0);
     char *text = load("rank-1.trace.json");
+    snprintf(tid, sizeof tid, "\"name\":\"two\",\"tid\":%d,\"ts\":1.200,", 100000 + second);
+    snprintf(thread_name, sizeof thread_name,
+             "\"name\":\"thread_name\",\"tid\":%d,\"args\":{\"name\":\"second\"}", 100000 + second);
     assert_contains(text, "\"name\":\"one\",\"tid\":0,\"ts\":1.000,");
-    assert_contains(text, "\"name\":\"two\",\"tid\":100001,\"ts\":1.200,");
-    assert_contains(text, "\"name\":\"thread_name\",\"tid\":100001,\"args\":{\"name\":\"second\"}");
+    assert_contains(text, tid);
+    assert_contains(text, thread_name);
     free(text);
 }
 
@@ -158,7 +173,7 @@ static void add_ticked(struct msi_trace *trace, const char *name, uint64_t begin
     struct msi_record record = {
         .group = &group, .name = name, .call = "barrier", .backend = "native", .begin = begin, .end = end};
     struct msi_times times = {.begin = at, .lasted = (int64_t)(end - begin)};
-    msi_trace_add(trace, &record, &times, 0, "main");
+    msi_trace_add(trace, &record, &times);
 }
 
 /* A tick is a nanosecond, and from the second call on the clock is 400 of them behind. */

@@ -116,8 +116,7 @@ static void add_record(struct msi_prof_world *world, const struct msi_record *r,
                               .waited = span(0, r->waited, rate)};
     uint64_t ns = r->device ? r->device : (uint64_t)times.lasted;
     msi_op_stats_add(world->stats, r, ns, (uint64_t)times.waited);
-    if (world->trace)
-        msi_trace_add(world->trace, r, &times, r->thread, msi_event_ring_thread(r->thread).text);
+    if (world->trace) msi_trace_add(world->trace, r, &times);
     add_verbose_line(world, r, ns);
 }
 

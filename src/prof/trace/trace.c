@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "os/write.h"
+#include "prof/record/event_ring.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,13 +98,13 @@ static int tid_of(int thread) {
     return thread ? FIRST_OTHER_TID + thread : 0;
 }
 
-static void add_thread(struct msi_trace *t, int thread, const char *name) {
+static void add_thread(struct msi_trace *t, int thread) {
     if (thread >= MSI_PROF_THREADS || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
     msi_json_member_int(&out, "tid", tid_of(thread));
     msi_json_member_object(&out, "args");
-    msi_json_member_string(&out, "name", name);
+    msi_json_member_string(&out, "name", msi_event_ring_thread(thread).text);
     end_args(&out);
 }
 
@@ -121,11 +122,11 @@ static void add_group(struct msi_trace *t, const struct msi_prof_group *group) {
     end_args(&out);
 }
 
-/* Begins an event of a thread at a time. */
-static struct msi_json_out begin_timed(struct msi_trace *t, const char *phase, const char *name, int thread,
-                                       int64_t at) {
+/* Begins an event of an operation; the caller adds the category. */
+static struct msi_json_out begin_timed(struct msi_trace *t, const char *phase, const char *name,
+                                       const struct msi_record *r, int64_t at) {
     struct msi_json_out out = begin_event(t, phase, name);
-    msi_json_member_int(&out, "tid", tid_of(thread));
+    msi_json_member_int(&out, "tid", tid_of(r->thread));
     put_time(&out, "ts", at);
     return out;
 }
@@ -208,10 +209,10 @@ static bool seems_to_overlap(const struct last_call *last, const struct msi_reco
  * catches up with the real time.
  */
 static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *r,
-                                  const struct msi_times *times, int thread) {
+                                  const struct msi_times *times) {
     struct msi_times is = *times;
-    if (thread >= MSI_PROF_THREADS) return is;
-    struct last_call *last = &t->last_calls[thread];
+    if (r->thread >= MSI_PROF_THREADS) return is;
+    struct last_call *last = &t->last_calls[r->thread];
     if (seems_to_overlap(last, r, times)) {
         int64_t left = is.begin + is.lasted - last->end;
         is.begin = last->end;
@@ -221,17 +222,16 @@ static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *
     return is;
 }
 
-static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured,
-                     int thread) {
-    struct msi_times is = set_apart(t, r, measured, thread), *times = &is;
-    struct msi_json_out out = begin_timed(t, "X", r->name, thread, times->begin);
+static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured) {
+    struct msi_times is = set_apart(t, r, measured), *times = &is;
+    struct msi_json_out out = begin_timed(t, "X", r->name, r, times->begin);
     put_category(&out, r);
     put_time(&out, "dur", times->lasted);
     if (has_arrow(r, true)) put_arrow(&out, t, r);
     put_args(&out, r, times);
     if (!has_arrow(r, false)) return;
     int64_t last = times->lasted > 0; /* the last nanosecond of the receive */
-    out = begin_timed(t, "X", "arrived", thread, times->begin + times->lasted - last);
+    out = begin_timed(t, "X", "arrived", r, times->begin + times->lasted - last);
     msi_json_member_string(&out, "cat", "arrow");
     put_time(&out, "dur", last);
     put_arrow(&out, t, r);
@@ -239,44 +239,42 @@ static void add_call(struct msi_trace *t, const struct msi_record *r, const stru
 }
 
 /* Begins an event of a work. */
-static struct msi_json_out begin_work(struct msi_trace *t, const char *phase, const char *name, int thread,
-                                      int64_t at, const struct msi_record *r) {
+static struct msi_json_out begin_work(struct msi_trace *t, const char *phase, const char *name,
+                                      const struct msi_record *r, int64_t at) {
     char id[48];
-    struct msi_json_out out = begin_timed(t, phase, name, thread, at);
+    struct msi_json_out out = begin_timed(t, phase, name, r, at);
     snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works);
     put_category(&out, r);
     msi_json_member_string(&out, "id", id);
     return out;
 }
 
-static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     int thread) {
+static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times) {
     int64_t end = times->begin + times->lasted;
-    struct msi_json_out out = begin_work(t, "b", r->name, thread, times->begin, r);
+    struct msi_json_out out = begin_work(t, "b", r->name, r, times->begin);
     if (has_arrow(r, true)) put_arrow(&out, t, r);
     put_args(&out, r, times);
     if (has_arrow(r, false)) {
-        out = begin_work(t, "n", "arrived", thread, end, r);
+        out = begin_work(t, "n", "arrived", r, end);
         put_arrow(&out, t, r);
         msi_json_put_object_end(&out);
     }
-    out = begin_work(t, "e", r->name, thread, end, r);
+    out = begin_work(t, "e", r->name, r, end);
     msi_json_put_object_end(&out);
     t->works++;
 }
 
-void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times, int thread,
-                   const char *thread_name) {
+void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times) {
     if (t->broken) {
         t->dropped++;
         return;
     }
-    add_thread(t, thread, thread_name);
+    add_thread(t, r->thread);
     add_group(t, r->group);
     if (r->flags & MSI_RECORD_WORK)
-        add_work(t, r, times, thread);
+        add_work(t, r, times);
     else
-        add_call(t, r, times, thread);
+        add_call(t, r, times);
     t->pending++;
     if (times->begin + times->lasted > t->last) t->last = times->begin + times->lasted;
     if (t->buf.len >= FLUSH_AT) msi_trace_flush(t);
