@@ -88,7 +88,7 @@ static void records_that_are_lost(void **state) {
     (void)state;
     struct msi_prof_config config = {.enabled = true, .prof_all = true};
     struct msi_prof_world_options options = {
-        .id = {.size = 2, .pid = 7, .host = "a"}, .trace = dir, .zero = msi_now(), .unix_ns = 5};
+        .id = {.size = 2, .pid = 7, .host = "a"}, .trace = dir, .unix_ns = 5, .clock.zero = msi_now()};
     struct msi_prof_world *world = NULL;
     assert_ok(msi_prof_world_begin(&options, &world));
     const struct msi_prof_group *group =

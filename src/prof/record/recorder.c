@@ -27,12 +27,9 @@ struct msi_prof_world {
     struct msi_prof_world *next;
     int rank;
     bool open;
-    int64_t zero;
-    struct msi_clock_client *clock_client;
-    struct msi_clock_server *clock_server;
-    int64_t offset, error; /* the offset of rank 0's clock, and its error, at the last measurement */
-    int64_t clock_traced;  /* when it was written to the trace; 0: never */
-    uint64_t lost;         /* records that were dropped without memory */
+    struct msi_prof_clock clock; /* with the offset of the last measurement */
+    int64_t clock_traced;        /* when that was written to the trace; 0: never */
+    uint64_t lost;               /* records that were dropped without memory */
     struct msi_op_stats *stats;
     struct msi_trace *trace;        /* NULL: none */
     struct msi_trace *parent_trace; /* in a forked child: kept but not used, since its file is the parent's */
@@ -109,8 +106,8 @@ static int64_t span(uint64_t from, uint64_t to, double rate) {
 static void add_record(struct msi_prof_world *world, const struct msi_record *r,
                        const struct msi_tick_look *now) {
     double rate = msi_tick_rate(recorder.first, *now);
-    struct msi_times times = {.begin =
-                                  msi_tick_ns(recorder.first, *now, r->begin) + world->offset - world->zero,
+    struct msi_times times = {.begin = msi_tick_ns(recorder.first, *now, r->begin) + world->clock.offset -
+                                       world->clock.zero,
                               .lasted = span(r->begin, r->end, rate),
                               .queued = span(r->begin, r->started, rate),
                               .waited = span(0, r->waited, rate)};
@@ -134,10 +131,11 @@ static struct msi_event_ring *next_ring(void) {
 }
 
 static void update_clock(struct msi_prof_world *world, int64_t now) {
-    if (world->clock_client) msi_clock_client_offset(world->clock_client, now, &world->offset, &world->error);
-    if (!world->trace || !world->error || (world->clock_traced && now - world->clock_traced < CLOCK_NS))
+    struct msi_prof_clock *clock = &world->clock;
+    if (clock->client) msi_clock_client_offset(clock->client, now, &clock->offset, &clock->error);
+    if (!world->trace || !clock->error || (world->clock_traced && now - world->clock_traced < CLOCK_NS))
         return;
-    msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, world->error);
+    msi_trace_clock(world->trace, now + clock->offset - clock->zero, clock->offset, clock->error);
     world->clock_traced = now;
 }
 
@@ -238,13 +236,8 @@ mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, st
     pthread_once(&once, begin_once);
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    *made = (struct msi_prof_world){.rank = options->id.rank,
-                                    .zero = options->zero,
-                                    .offset = options->offset,
-                                    .error = options->error,
-                                    .clock_client = options->clock_client,
-                                    .clock_server = options->clock_server,
-                                    .stats = msi_op_stats_new(false)};
+    *made = (struct msi_prof_world){
+        .rank = options->id.rank, .clock = options->clock, .stats = msi_op_stats_new(false)};
     mst_status st = made->stats ? MST_OK : msi_fail_memory();
     if (st == MST_OK && options->trace[0])
         st = msi_trace_open(options->trace, &options->id, options->unix_ns, &made->trace);
@@ -289,10 +282,9 @@ void msi_prof_world_end(struct msi_prof_world *world) {
     }
     pthread_mutex_unlock(&recorder.lock);
     print_lines();
-    msi_clock_client_close(world->clock_client);
-    msi_clock_server_close(world->clock_server);
-    world->clock_client = NULL;
-    world->clock_server = NULL;
+    msi_clock_client_close(world->clock.client);
+    msi_clock_server_close(world->clock.server);
+    world->clock = (struct msi_prof_clock){0};
 }
 
 const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world,
