@@ -3,13 +3,11 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "prof/flight/view.h"
-#include "prof/record/sink.h"
+#include "prof/record/op_trace.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Atomic unsigned msi_sinks;
 
 _Atomic(struct msi_flight *) msi_flight;
 _Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SITES];

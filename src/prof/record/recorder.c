@@ -8,7 +8,7 @@
 #include "os/tick.h"
 #include "os/write.h"
 #include "prof/record/event_ring.h"
-#include "prof/record/sink.h"
+#include "prof/record/op_trace.h"
 #include "prof/summary/figures.h"
 #include "prof/trace/trace.h"
 

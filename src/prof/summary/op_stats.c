@@ -69,22 +69,17 @@ static bool same(const char *a, const char *b) {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-static const char *caller(const struct msi_op_stats *stats, const struct msi_record *call) {
-    return stats->debug ? call->function : NULL;
-}
-
 static bool matches(const struct msi_op_stats *stats, const struct msi_op_stats_row *row,
-                    const struct msi_record *key) {
+                    const struct msi_record *key, const char *function) {
     return row->bytes == key->bytes && !strcmp(row->name, key->name) && !strcmp(row->call, key->call) &&
-           same(row->function, caller(stats, key)) &&
-           !strcmp(stats->groups[row->group].is->id, key->group->id);
+           same(row->function, function) && !strcmp(stats->groups[row->group].is->id, key->group->id);
 }
 
 /*
  * Writes the row's key into stats->key: bytes, name, call, the group's id and the function, if callers count.
  */
-static bool make_key(struct msi_op_stats *stats, const struct msi_record *key) {
-    const char *const texts[] = {key->name, key->call, key->group->id, caller(stats, key)};
+static bool make_key(struct msi_op_stats *stats, const struct msi_record *key, const char *function) {
+    const char *const texts[] = {key->name, key->call, key->group->id, function};
     stats->key.len = 0;
     stats->key.failed = false;
     msi_buf_add(&stats->key, &key->bytes, sizeof key->bytes);
@@ -92,26 +87,26 @@ static bool make_key(struct msi_op_stats *stats, const struct msi_record *key) {
     return !stats->key.failed;
 }
 
-int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key) {
-    if (!make_key(stats, key)) return -1;
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function) {
+    if (!make_key(stats, key, function)) return -1;
     uint32_t row = msi_table_find(&stats->keys, stats->key.data, stats->key.len);
     return row == MSI_TABLE_NONE ? -1 : (int)row;
 }
 
-int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, int group) {
-    if (!make_key(stats, key)) return -1;
+int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function,
+                         int group) {
+    if (!make_key(stats, key, function)) return -1;
     uint32_t number = msi_table_add(&stats->keys, stats->key.data, stats->key.len);
     if (number == MSI_TABLE_NONE) return -1;
     const char *name = (const char *)msi_table_key(&stats->keys, number) + sizeof key->bytes;
     const char *call = name + strlen(name) + 1, *id = call + strlen(call) + 1;
-    stats->rows[number] =
-        (struct msi_op_stats_row){.name = name,
-                                  .call = call,
-                                  .function = caller(stats, key) ? id + strlen(id) + 1 : NULL,
-                                  .group = group,
-                                  .share = (enum msi_share)key->share,
-                                  .message = key->flags & MSI_RECORD_MESSAGE,
-                                  .bytes = key->bytes};
+    stats->rows[number] = (struct msi_op_stats_row){.name = name,
+                                                    .call = call,
+                                                    .function = function ? id + strlen(id) + 1 : NULL,
+                                                    .group = group,
+                                                    .share = (enum msi_share)key->share,
+                                                    .message = key->flags & MSI_RECORD_MESSAGE,
+                                                    .bytes = key->bytes};
     return (int)stats->row_count++;
 }
 
@@ -123,9 +118,11 @@ static uint32_t *guess(struct msi_op_stats *stats, const struct msi_record *call
 
 /* NULL without memory. */
 static struct msi_op_stats_row *row_for(struct msi_op_stats *stats, const struct msi_record *call) {
+    const char *function = stats->debug ? call->function : NULL;
     uint32_t *recent = guess(stats, call);
-    if (*recent && matches(stats, &stats->rows[*recent - 1], call)) return &stats->rows[*recent - 1];
-    int row = msi_op_stats_find_row(stats, call);
+    if (*recent && matches(stats, &stats->rows[*recent - 1], call, function))
+        return &stats->rows[*recent - 1];
+    int row = msi_op_stats_find_row(stats, call, function);
     if (row >= 0) {
         *recent = (uint32_t)row + 1;
         return &stats->rows[row];
@@ -133,7 +130,7 @@ static struct msi_op_stats_row *row_for(struct msi_op_stats *stats, const struct
     if (stats->row_count == MSI_OP_STATS_ROWS) return &stats->other;
     int group = msi_op_stats_find_group(stats, call->group->id);
     if (group < 0) group = msi_op_stats_new_group(stats, call->group);
-    if (group >= 0) row = msi_op_stats_new_row(stats, call, group);
+    if (group >= 0) row = msi_op_stats_new_row(stats, call, function, group);
     return row < 0 ? NULL : &stats->rows[row];
 }
 

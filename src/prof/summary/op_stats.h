@@ -77,10 +77,11 @@ void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to);
 mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats **stats);
 
 /* For msi_op_stats_read. A new row or group with a new key; its index, or -1 without memory. */
-int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, int group);
+int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function,
+                         int group);
 int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group);
 /* -1: none. */
-int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key);
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function);
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id);
 /* Remembers a call; the oldest one counts as forgotten if there are too many. */
 void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns);

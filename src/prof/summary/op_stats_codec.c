@@ -24,7 +24,6 @@ struct codec {
     const char *begin, *at, *end;
     const char *expected; /* at the first error; NULL: none */
     bool no_memory;
-    bool debug; /* of the statistics */
 };
 
 static bool fail(struct codec *c, const char *expected) {
@@ -211,13 +210,10 @@ static bool code_row(struct codec *c, struct msi_op_stats_row *row) {
 static bool add_row(struct codec *c, struct msi_op_stats_row *row) {
     struct msi_op_stats *stats = c->stats;
     if (row->group < 0) return fail(c, "a row with a group");
-    struct msi_record key = {.name = row->name,
-                             .call = row->call,
-                             .function = row->function,
-                             .group = stats->groups[row->group].is,
-                             .bytes = row->bytes};
-    if (msi_op_stats_find_row(stats, &key) >= 0) return fail(c, "a row that is listed once");
-    int made = msi_op_stats_new_row(stats, &key, row->group);
+    struct msi_record key = {
+        .name = row->name, .call = row->call, .group = stats->groups[row->group].is, .bytes = row->bytes};
+    if (msi_op_stats_find_row(stats, &key, row->function) >= 0) return fail(c, "a row that is listed once");
+    int made = msi_op_stats_new_row(stats, &key, row->function, row->group);
     if (made < 0) return no_memory(c);
     row->name = stats->rows[made].name;
     row->call = stats->rows[made].call;
@@ -259,7 +255,7 @@ static bool code_all(struct codec *c) {
     uint64_t version = VERSION, groups = s->group_count, rows = s->row_count, calls = s->call_count;
     if (!code(c, INT64_MAX, "version 1", &version)) return false;
     if (version != VERSION) return fail(c, "version 1");
-    if (!code_bool(c, "debug", &c->debug) || !code(c, INT64_MAX, "a count", &s->lost)) return false;
+    if (!code_bool(c, "debug", &s->debug) || !code(c, INT64_MAX, "a count", &s->lost)) return false;
     if (!code(c, MSI_OP_STATS_ROWS, "at most 4096 groups", &groups)) return false;
     for (uint64_t i = 0; i < groups; i++)
         if (!(c->to ? write_group(c, &s->groups[i]) : read_group(c))) return false;
@@ -275,15 +271,14 @@ static bool code_all(struct codec *c) {
 }
 
 void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to) {
-    code_all(&(struct codec){.stats = stats, .to = to, .debug = stats->debug});
+    code_all(&(struct codec){.stats = stats, .to = to});
 }
 
 mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats **stats) {
-    struct codec c = {.begin = bytes, .at = bytes, .end = (const char *)bytes + len};
-    c.stats = msi_op_stats_new(true); /* debug: functions are part of the keys */
+    struct codec c = {
+        .stats = msi_op_stats_new(false), .begin = bytes, .at = bytes, .end = (const char *)bytes + len};
     if (!c.stats) return msi_fail_memory();
     if (code_all(&c)) {
-        c.stats->debug = c.debug;
         *stats = c.stats;
         return MST_OK;
     }
