@@ -65,14 +65,10 @@ static mst_status unexpected(struct reader *r, const char *of, const char *expec
 }
 
 static mst_status unknown_key(const struct reader *r, struct msi_json_text key) {
-    char remedy[100] = "correct or remove it";
-    int best = 5;
-    for (int i = 0; i < N_KEYS; i++) {
-        int edits = msi_edits(msi_str(key.p, key.n), keys[i]);
-        if (edits >= best) continue;
-        best = edits;
-        snprintf(remedy, sizeof remedy, "did you mean '%s'?", keys[i]);
-    }
+    char typed[100], remedy[100] = "correct or remove it";
+    msi_json_copy(key, typed, sizeof typed);
+    const char *meant = msi_nearest(typed, keys, N_KEYS, sizeof *keys);
+    if (meant) snprintf(remedy, sizeof remedy, "did you mean '%s'?", meant);
     return fail_at(r, key.p, remedy,
                    "%s has no key '%.*s'; its keys are enabled, verbose, prof_all, debug and prof_ops",
                    logger, shown(key.p, key.n), key.p);

@@ -49,35 +49,32 @@ static void set_reason(const struct worker *worker, struct flight *flight) {
         report_one_line(worker, flight->reason, sizeof flight->reason);
 }
 
-static void read_one(const struct job *job, const struct worker *worker, struct msi_flight *copy,
-                     struct flight *flight) {
-    flight->any = rank_states_flight(job->options->states, worker->local_rank, copy) &&
-                  msi_flight_read(copy, msi_tick_look(), &flight->snapshot);
+static void read_one(const struct job *job, const struct worker *worker, struct flight *flight) {
+    const struct msi_flight *recorder = rank_states_flight(job->options->states, worker->local_rank);
+    flight->any = recorder && msi_flight_read(recorder, msi_tick_look(), &flight->snapshot);
     rank_states_read(job->options->states, worker->local_rank, &flight->state);
     set_reason(worker, flight);
 }
 
 static bool flights_read(const struct job *job, struct flights *f) {
-    struct msi_flight *copy = aligned_alloc(64, sizeof *copy);
     int size = job->assignment.world_size;
     f->n = job->workers.list ? job->workers.started : 0;
     f->list = calloc((size_t)f->n + 1, sizeof f->list[0]);
     f->ranks = calloc((size_t)size + 1, sizeof f->ranks[0]);
-    bool whole = copy && f->list && f->ranks;
+    bool whole = f->list && f->ranks;
     msi_tick_begin();
     for (int r = 0; r < size && whole; r++)
         f->ranks[r] = (struct msi_flight_rank){.elsewhere = true, .blames = -1};
     for (int i = 0; i < f->n && whole; i++) {
         const struct worker *worker = &job->workers.list[i];
         struct flight *flight = &f->list[i];
-        read_one(job, worker, copy, flight);
+        read_one(job, worker, flight);
         if (worker->rank < size)
             f->ranks[worker->rank] =
                 (struct msi_flight_rank){.view = flight->any ? &flight->snapshot.view : NULL,
                                          .blames = flight->state.has_error ? flight->state.culprit : -1,
                                          .reason = worker->running ? NULL : flight->reason};
     }
-    free(copy);
     return whole;
 }
 

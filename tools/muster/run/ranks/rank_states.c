@@ -116,10 +116,7 @@ void rank_states_read(const struct rank_states *states, int local_rank, struct r
     read_error(rank_state_of(states, local_rank), states->world_size, view);
 }
 
-bool rank_states_flight(const struct rank_states *states, int local_rank, struct msi_flight *copy) {
-    if (states->fd < 0) return false;
-    msi_flight_copy((const struct msi_flight *)(const void *)((char *)rank_state_of(states, local_rank) +
-                                                              MSI_RANK_STATE_OWN),
-                    copy);
-    return true;
+const struct msi_flight *rank_states_flight(const struct rank_states *states, int local_rank) {
+    if (states->fd < 0) return NULL;
+    return (const void *)((char *)rank_state_of(states, local_rank) + MSI_RANK_STATE_OWN);
 }

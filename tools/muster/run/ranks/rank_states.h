@@ -48,8 +48,8 @@ void rank_states_close(struct rank_states *states);
 void rank_states_begin(struct rank_states *states, int world_size);
 
 struct rank_stage rank_states_stage(const struct rank_states *states, int local_rank);
-/* Copies the rank's flight recorder, unchecked; false without memory. */
-bool rank_states_flight(const struct rank_states *states, int local_rank, struct msi_flight *copy);
+/* The rank's flight recorder, unchecked; NULL without memory. */
+const struct msi_flight *rank_states_flight(const struct rank_states *states, int local_rank);
 void rank_states_read(const struct rank_states *states, int local_rank, struct rank_state_view *view);
 
 #endif
