@@ -1,7 +1,7 @@
 /* test_executor.c - runs plans of all kinds over real links; the ranks run alternately in one thread. */
 #include "exec_kit.h"
 
-#include "transport/fault.h"
+#include "fault_link.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -15,9 +15,9 @@ static void open_links(struct world *world, int size, bool faults) {
             assert_ok(msi_link_open_tcp(fds[0], &world->links[a][b]));
             assert_ok(msi_link_open_tcp(fds[1], &world->links[b][a]));
             if (!faults) continue;
-            struct msi_faults fault = {
+            struct link_faults fault = {
                 .seed = (uint64_t)(a * size + b), .most_bytes = 700, .stall_percent = 20, .stall_calls = 5};
-            assert_ok(msi_link_open_fault(world->links[a][b], &fault, &world->links[a][b]));
+            assert_ok(open_fault_link(world->links[a][b], &fault, &world->links[a][b]));
         }
 }
 
