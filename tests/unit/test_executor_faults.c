@@ -103,7 +103,7 @@ static unsigned run_to_the_end(struct world *world) {
         if (ms_since(start) > 20000) fail_msg("ranks %x of %x have not ended", all & ~over, all);
         for (int r = 0; r < world->size; r++) {
             if (over >> r & 1) continue;
-            msi_exec_poll(&world->execs[r]);
+            poll_exec(&world->execs[r]);
             if (!msi_exec_over(&world->execs[r])) continue;
             over |= 1u << r;
             if (world->execs[r].status == MST_OK) continue;
