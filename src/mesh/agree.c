@@ -44,15 +44,14 @@ mst_status msi_mesh_agree(struct msi_root_mesh *root, struct msi_world *world, c
     mst_group *whole = NULL;
     msi_axes_join(axes, '_', &name);
     describe(root, axes, &what);
-    msi_buf_add_u8(&name, '\0');
-    msi_buf_add_u8(&what, '\0');
+    const char *name_text = msi_buf_text(&name), *text = msi_buf_text(&what);
     mst_status st = !name.failed && !what.failed ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) st = make_whole(root, world, (const char *)name.data, &whole);
+    if (st == MST_OK) st = make_whole(root, world, name_text, &whole);
     if (st == MST_OK) {
         struct msi_wait wait = {msi_deadline(whole->timeout_ms), NULL};
         root->whole = whole->handle; /* the root ends it, also if the ranks do not agree */
         snprintf(root->id, sizeof root->id, "%s", whole->id);
-        st = msi_group_declare(whole, (const char *)what.data, &wait);
+        st = msi_group_declare(whole, text, &wait);
     }
     msi_buf_free(&name);
     msi_buf_free(&what);
