@@ -17,7 +17,7 @@
 #ifndef MNC_ENGINE_H
 #define MNC_ENGINE_H
 
-#include "load.h"
+#include "abi.h"
 
 #include <muster/backend.h>
 
@@ -86,6 +86,21 @@ struct mst_backend_engine {
     bool failed, ended; /* ended: the communicators are destroyed … */
     bool abandoned;     /* … or abandoned, because NCCL did not return in time */
 };
+
+/* load.c: NCCL and the CUDA runtime, loaded once and never unloaded. */
+
+#define MNC_FIELD(result, name, parameters) result(*name) parameters;
+extern struct mnc_nccl { MNC_NCCL_CALLS(MNC_FIELD, mnc_id, mnc_config) } mnc_nccl;
+extern struct mnc_cuda { MNC_CUDA_CALLS(MNC_FIELD) } mnc_cuda;
+#undef MNC_FIELD
+
+/* What mnc_probe has found. */
+extern struct mnc_found {
+    int nccl, runtime, driver; /* versions, as the libraries number them */
+    int devices, capability;   /* capability: the major number of device 0 */
+} mnc_found;
+
+bool mnc_probe(char *text, size_t size);
 
 /* open.c */
 mst_status mnc_open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits);

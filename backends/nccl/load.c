@@ -1,5 +1,5 @@
 /* load.c - loads libnccl.so.2 and the CUDA runtime, and reports what is missing. Any thread. */
-#include "load.h"
+#include "engine.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
