@@ -58,12 +58,8 @@ static size_t key_of(const struct report_job *job, const struct report_rank *r, 
 }
 
 static struct match *find_match(struct matching *p, const void *key, size_t len, int64_t *number) {
-    uint32_t before = p->keys.n, at = msi_table_add(&p->keys, key, len);
-    if (at == MSI_TABLE_NONE ||
-        !report_reserve(&p->job->failed, &p->matches, at, &p->capacity, sizeof *p->matches)) {
-        p->job->failed = true;
-        return NULL;
-    }
+    uint32_t before = p->keys.n, at = report_add(&p->keys, key, len);
+    report_reserve(&p->matches, at, &p->capacity, sizeof *p->matches);
     if (at == before)
         p->matches[at] = (struct match){.begin = INT64_MIN, .late = REPORT_NONE, .counted = REPORT_NONE};
     *number = at;
@@ -82,7 +78,7 @@ static void count_arrival(struct matching *p, const struct report_rank *r, struc
     struct match *m = len > 0 ? find_match(p, &key, len, &e->arrived) : NULL;
     if (!m) return;
     m->message = kind->message;
-    if (kind->message && kind->class == MST_KIND_RECV) return;
+    if (kind->class == MST_KIND_RECV) return;
     m->doubled = m->doubled || m->counted == r->rank;
     m->counted = r->rank;
     m->n++;
@@ -98,13 +94,9 @@ static bool is_complete(const struct matching *p, const struct match *m, const s
 
 static void add_to_pair(struct report_job *job, int rank, int late, int64_t ns) {
     int32_t key[2] = {rank, late};
-    uint32_t at = msi_table_add(&job->wait_keys, key, sizeof key);
-    if (at == MSI_TABLE_NONE) {
-        job->failed = true;
-        return;
-    }
+    uint32_t at = report_add(&job->wait_keys, key, sizeof key);
     if (at == job->n_waits) {
-        if (!report_reserve(&job->failed, &job->waits, at, &job->waits_capacity, sizeof *job->waits)) return;
+        report_reserve(&job->waits, at, &job->waits_capacity, sizeof *job->waits);
         job->waits[job->n_waits++] = (struct report_wait){.rank = rank, .late = late};
     }
     job->waits[at].ns += ns;
@@ -151,11 +143,12 @@ static void add_wait(struct report_job *job, struct report_rank *r, const struct
 /* Second pass: the last rank of each match is known. */
 static void finish_event(struct matching *p, struct report_rank *r, struct report_event *e) {
     const struct report_kind *kind = report_kind_of(p->job, e);
+    if (report_failed(p->job, e)) r->waited += blocked_time(p->job, e);
     if (e->arrived == REPORT_UNKNOWN) return;
     const struct match *m = &p->matches[e->arrived];
-    bool complete = is_complete(p, m, kind), sends = kind->message && kind->class == MST_KIND_SEND;
+    bool complete = is_complete(p, m, kind), sends = kind->class == MST_KIND_SEND;
     e->arrived = complete && !sends ? m->begin : REPORT_UNKNOWN;
-    if (kind->message && kind->class == MST_KIND_RECV) {
+    if (kind->class == MST_KIND_RECV) {
         p->job->messages++;
         p->job->messages_complete += complete;
     } else if (!kind->message && (complete ? m->late : m->counted) == r->rank) {
@@ -163,11 +156,6 @@ static void finish_event(struct matching *p, struct report_rank *r, struct repor
         p->job->collectives_complete += complete;
     }
     if (e->arrived != REPORT_UNKNOWN) add_wait(p->job, r, e, m->late);
-}
-
-static void add_failed_wait(const struct report_job *job, struct report_rank *r,
-                            const struct report_event *e) {
-    if (report_failed(job, e)) r->waited += blocked_time(job, e);
 }
 
 /*
@@ -203,17 +191,15 @@ static void sort_events(struct report_rank *r) {
 
 void report_match_events(struct report_job *job) {
     struct matching p = {.job = job};
-    for (int i = 0; i < job->n_ranks && !job->failed; i++) {
+    for (int i = 0; i < job->n_ranks; i++) {
         sort_events(job->ranks[i]);
         sum_communication(job, job->ranks[i]);
-        for (size_t k = 0; k < job->ranks[i]->n && !job->failed; k++)
+        for (size_t k = 0; k < job->ranks[i]->n; k++)
             count_arrival(&p, job->ranks[i], &job->ranks[i]->events[k]);
     }
-    for (int i = 0; i < job->n_ranks && !job->failed; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++) {
+    for (int i = 0; i < job->n_ranks; i++)
+        for (size_t k = 0; k < job->ranks[i]->n; k++)
             finish_event(&p, job->ranks[i], &job->ranks[i]->events[k]);
-            add_failed_wait(job, job->ranks[i], &job->ranks[i]->events[k]);
-        }
     msi_table_free(&p.keys);
     free(p.matches);
 }

@@ -73,9 +73,9 @@ static struct report_figures figures_of(const struct layout *t, int64_t *took, i
     for (size_t i = 0; i < n; i++) f.total += took[i], f.moving += moving[i];
     for (size_t i = cut; i < n - cut; i++) sum += (double)took[i];
     f.average = sum / (double)kept;
-    f.algbw = mean_rate(took, cut, n - cut, o->bytes, 1);
-    f.free_algbw = mean_rate(moving, cut, n - cut, o->bytes, 0);
-    f.busbw = f.algbw * report_bus_factor(o->class, o->size);
+    f.algbw = mean_rate(took, cut, n - cut, o->row.bytes, 1);
+    f.free_algbw = mean_rate(moving, cut, n - cut, o->row.bytes, 0);
+    f.busbw = f.algbw * report_bus_factor(o->row.class, o->row.size);
     return f;
 }
 
@@ -107,13 +107,9 @@ static void lay_out(struct layout *t) {
     const uint32_t *row_of = t->table->row_of;
     size_t n = t->table->n_events + 1;
 
-    t->starts = calloc(slots + 2, sizeof *t->starts);
-    t->failed = calloc(slots + 1, sizeof *t->failed);
-    t->took = malloc(5 * n * sizeof *t->took);
-    if (!t->starts || !t->failed || !t->took) {
-        job->failed = true;
-        return;
-    }
+    t->starts = report_alloc(slots + 2, sizeof *t->starts);
+    t->failed = report_alloc(slots, sizeof *t->failed);
+    t->took = report_alloc(5 * n, sizeof *t->took);
     t->moving = t->took + n;
     t->spare = t->took + 2 * n;
     t->took_copy = t->took + 3 * n;
@@ -140,9 +136,8 @@ static struct report_figures range_figures(struct layout *t, const struct report
 static void add_cell(struct layout *t, size_t operation, int32_t group, int32_t rank,
                      struct report_figures figures) {
     struct report_job *job = t->job;
-    if (figures.count + figures.failed == 0 ||
-        !report_reserve(&job->failed, &job->cells, job->n_cells, &t->capacity, sizeof *job->cells))
-        return;
+    if (figures.count + figures.failed == 0) return;
+    report_reserve(&job->cells, job->n_cells, &t->capacity, sizeof *job->cells);
     job->cells[job->n_cells++] = (struct report_cell){(int32_t)operation, group, rank, figures};
 }
 
@@ -182,7 +177,7 @@ void report_make_cells(const struct report_table *table) {
     struct layout t = {.job = job, .table = table};
     bool each_rank = job->n_rows * (size_t)job->n_ranks <= CELLS_MOST;
     lay_out(&t);
-    for (size_t i = 0; i < job->n_operations && !job->failed; i++) add_operation(&t, i, each_rank);
+    for (size_t i = 0; i < job->n_operations; i++) add_operation(&t, i, each_rank);
     if (!each_rank)
         report_warn(job, "too many operations and ranks: the table has no figures of single ranks");
     free(t.starts);
