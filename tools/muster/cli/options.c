@@ -40,6 +40,12 @@ int opt_failed(const struct opt_command *command) {
     return opt_mistake(command, "%s%s%s", e->message, e->remedy[0] ? "; " : "", e->remedy);
 }
 
+int opt_unknown(const char *program, const char *what, const char *name, const char *near) {
+    const struct opt_command command = {.name = program};
+    if (near) return opt_mistake(&command, "unknown %s '%s'; did you mean '%s'?", what, name, near);
+    return opt_mistake(&command, "unknown %s '%s'; try '%s --help'", what, name, program);
+}
+
 bool opt_read_number(const char *text, long long min, long long max, long long *number) {
     char *end;
     errno = 0;
@@ -127,17 +133,8 @@ static size_t write_label(const struct opt *option, char label[LABEL_MAX]) {
     return strlen(label);
 }
 
-static void print_entry(const char *label, size_t width, const char *help) {
-    printf("  %-*s  ", (int)width, label);
-    for (; *help; help++) {
-        putchar(*help);
-        if (*help == '\n') printf("  %-*s  ", (int)width, "");
-    }
-    putchar('\n');
-}
-
 static int print_help(const struct opt_command *command) {
-    static const struct opt help = {.name = "help", .letter = 'h'};
+    static const struct opt help = {.name = "help", .letter = 'h', .help = "show this text"};
     char label[LABEL_MAX];
     size_t width = write_label(&help, label);
     for (size_t i = 0; i < command->n_options; i++) {
@@ -146,12 +143,16 @@ static int print_help(const struct opt_command *command) {
     }
     printf("usage: %s [options]%s%s\n\n%s\n\noptions:\n", command->name, command->operands[0] ? " " : "",
            command->operands, command->summary);
-    for (size_t i = 0; i < command->n_options; i++) {
-        write_label(&command->options[i], label);
-        print_entry(label, width, command->options[i].help);
+    for (size_t i = 0; i <= command->n_options; i++) {
+        const struct opt *option = i < command->n_options ? &command->options[i] : &help;
+        write_label(option, label);
+        printf("  %-*s  ", (int)width, label);
+        for (const char *c = option->help; *c; c++) {
+            putchar(*c);
+            if (*c == '\n') printf("  %-*s  ", (int)width, "");
+        }
+        putchar('\n');
     }
-    write_label(&help, label);
-    print_entry(label, width, "show this text");
     return EXIT_DONE;
 }
 
