@@ -59,17 +59,11 @@ static enum opt_kind kind_of(const struct opt *option) {
     return (enum opt_kind)(option->kind & ~OPT_STAYS_HERE);
 }
 
-/* The name of an option in messages: "-n/--nproc-per-node". */
-struct label {
-    char text[LABEL_MAX];
-};
-
-static struct label label_of(const struct opt *option) {
-    struct label label;
-    if (option->letter)
-        snprintf(label.text, sizeof label.text, "-%c/--%s", option->letter, option->name);
-    else
-        snprintf(label.text, sizeof label.text, "--%s", option->name);
+/* The name of an option in messages: "-n/--nproc-per-node". Valid until the next call. */
+static const char *label_of(const struct opt *option) {
+    static char label[LABEL_MAX];
+    const char letter[] = {'-', option->letter, '/', '\0'};
+    snprintf(label, sizeof label, "%s--%s", option->letter ? letter : "", option->name);
     return label;
 }
 
@@ -77,7 +71,7 @@ static int store_seconds(const struct parser *p, const struct opt *option, const
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end || !isfinite(value) || value < (double)option->min || value > (double)option->max)
-        return opt_mistake(p->command, "%s takes seconds from %ld to %ld, not '%s'", label_of(option).text,
+        return opt_mistake(p->command, "%s takes seconds from %ld to %ld, not '%s'", label_of(option),
                            option->min, option->max, text);
     memcpy(p->values + option->offset, &value, sizeof value);
     return OPT_PROCEED;
@@ -86,8 +80,8 @@ static int store_seconds(const struct parser *p, const struct opt *option, const
 static int store_number(const struct parser *p, const struct opt *option, const char *text) {
     long long wide;
     if (!opt_read_number(text, option->min, option->max, &wide))
-        return opt_mistake(p->command, "%s takes a whole number from %ld to %ld, not '%s'",
-                           label_of(option).text, option->min, option->max, text);
+        return opt_mistake(p->command, "%s takes a whole number from %ld to %ld, not '%s'", label_of(option),
+                           option->min, option->max, text);
     long value = (long)wide;
     memcpy(p->values + option->offset, &value, sizeof value);
     return OPT_PROCEED;
@@ -115,7 +109,7 @@ static int store_value(struct parser *p, const struct opt *option, const char *t
     }
     if (!text) {
         if (p->at + 1 >= p->argc)
-            return opt_mistake(p->command, "%s needs a value (%s)", label_of(option).text, option->value);
+            return opt_mistake(p->command, "%s needs a value (%s)", label_of(option), option->value);
         text = p->argv[++p->at];
     }
     if (kind == OPT_NUMBER) return store_number(p, option, text);
@@ -125,12 +119,11 @@ static int store_value(struct parser *p, const struct opt *option, const char *t
     return OPT_PROCEED;
 }
 
+/* The name of an option in the help: "-n, --nproc-per-node N". */
 static size_t write_label(const struct opt *option, char label[LABEL_MAX]) {
-    char letter[8] = "    ";
-    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(label, LABEL_MAX, "%s--%s%s%s", letter, option->name, option->value ? " " : "",
-             option->value ? option->value : "");
-    return strlen(label);
+    const char letter[] = {'-', option->letter, ',', ' ', '\0'};
+    return (size_t)snprintf(label, LABEL_MAX, "%s--%s%s%s", option->letter ? letter : "    ", option->name,
+                            option->value ? " " : "", option->value ? option->value : "");
 }
 
 static int print_help(const struct opt_command *command) {
