@@ -82,7 +82,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     check_traces(&job);
     report_match_events(&job);
-    report_make_tables(&job);
+    report_make_rows(&job);
+    report_make_cells(&job);
+    report_make_sites(&job);
     for (int i = 0; i < job.n_ranks; i++) check_rank(&job, job.ranks[i]);
     check_tables(&job);
     report_free(&job);

@@ -38,18 +38,6 @@ const char *report_string(const struct report_job *job, uint32_t number) {
     return number < job->strings.n ? msi_table_key(&job->strings, number) : "";
 }
 
-const struct report_kind *report_kind_of(const struct report_job *job, const struct report_event *event) {
-    return msi_table_key(&job->kinds, event->kind);
-}
-
-const struct report_shape *report_shape_of(const struct report_job *job, const struct report_event *event) {
-    return msi_table_key(&job->shapes, event->shape);
-}
-
-bool report_failed(const struct report_job *job, const struct report_event *event) {
-    return report_kind_of(job, event)->status != 0; /* 0 is the empty text */
-}
-
 double report_comm_share(const struct report_job *job, const struct report_rank *rank) {
     int64_t duration = rank->end - job->begin;
     return duration > 0 ? (double)rank->in_comm / (double)duration : 0;
@@ -140,6 +128,8 @@ static void check_traces(struct report_job *job) {
     for (int i = 0; i < job->n_ranks; i++) {
         struct report_rank *r = job->ranks[i];
         if (r->end > job->end) job->end = r->end;
+        job->n_events += (int64_t)r->n;
+        report_add(&job->hosts, &r->host, sizeof r->host);
         for (size_t k = 0; k < r->n; k++)
             if (r->events[k].begin < job->begin) job->begin = r->events[k].begin;
         warn_of_rank(job, r);
@@ -164,8 +154,8 @@ mst_status report_read_dir(struct report_job *job, const struct report_worlds *w
 }
 
 void report_free(struct report_job *job) {
-    struct msi_table *tables[] = {&job->strings,    &job->kinds,     &job->shapes,
-                                  &job->group_keys, &job->wait_keys, &job->sites};
+    struct msi_table *tables[] = {&job->strings,   &job->kinds, &job->shapes, &job->group_keys,
+                                  &job->wait_keys, &job->sites, &job->hosts};
     for (int i = 0; i < job->n_ranks; i++) report_rank_free(job->ranks[i]);
     for (size_t i = 0; i < job->n_groups; i++) free(job->groups[i].ranks);
     for (int i = 0; i < job->n_warnings; i++) free(job->warnings[i]);

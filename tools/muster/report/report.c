@@ -122,7 +122,9 @@ static mst_status analyse(const struct report_worlds *worlds, const struct repor
     mst_status st = report_read_dir(&job, worlds);
     if (st == MST_OK) {
         report_match_events(&job);
-        report_make_tables(&job);
+        report_make_rows(&job);
+        report_make_cells(&job);
+        report_make_sites(&job);
         report_read_limits(&job);
         st = write_outputs(&job, wanted);
     }

@@ -73,6 +73,7 @@ struct report_rank {
     int64_t pid;
     struct report_event *events;
     size_t n, capacity;
+    uint32_t *rows;                  /* of each event, in job.rows; until report_make_cells */
     int64_t end;                     /* of its last event */
     int64_t clock_error;             /* ns */
     int64_t malformed, open;         /* malformed lines; works without an end */
@@ -139,6 +140,8 @@ struct report_job {
     struct report_group *groups;
     size_t n_groups, groups_capacity;
     int64_t begin, end; /* of all events */
+    int64_t n_events;
+    struct msi_table hosts; /* numbers in strings */
 
     /* Complete: found on all their ranks. */
     int64_t collectives, collectives_complete, messages, messages_complete;
@@ -175,9 +178,17 @@ void report_warn(struct report_job *job, const char *format, ...) __attribute__(
 int report_find_rank(const struct report_job *job, int rank);
 /* The text with that number; never NULL. */
 const char *report_string(const struct report_job *job, uint32_t number);
-const struct report_kind *report_kind_of(const struct report_job *job, const struct report_event *event);
-const struct report_shape *report_shape_of(const struct report_job *job, const struct report_event *event);
-bool report_failed(const struct report_job *job, const struct report_event *event);
+static inline const struct report_kind *report_kind_of(const struct report_job *job,
+                                                       const struct report_event *event) {
+    return msi_table_key(&job->kinds, event->kind);
+}
+static inline const struct report_shape *report_shape_of(const struct report_job *job,
+                                                         const struct report_event *event) {
+    return msi_table_key(&job->shapes, event->shape);
+}
+static inline bool report_failed(const struct report_job *job, const struct report_event *event) {
+    return report_kind_of(job, event)->status != 0; /* 0 is the empty text */
+}
 /* The share of a rank's time that it spent in communication. */
 double report_comm_share(const struct report_job *job, const struct report_rank *rank);
 /* When the event stopped waiting for other ranks: its begin if that is unknown, its end if it failed. */
@@ -195,17 +206,10 @@ void report_match_events(struct report_job *job);
 /* Reads DIR/limits.json, if it exists, and sets the limits of the operations. */
 void report_read_limits(struct report_job *job);
 
-enum { REPORT_NAMES_MOST = 400 };
-struct report_table {
-    struct report_job *job;
-    struct msi_table names, sizes, rows;
-    uint32_t sizes_of[REPORT_NAMES_MOST + 1]; /* the number of sizes of each name */
-    uint32_t *row_of;                         /* of each event, rank after rank */
-    size_t n_events;
-};
-void report_make_tables(struct report_job *job);
-/* op_times.c: the figures of each operation, for all ranks and groups and for each of them. */
-void report_make_cells(const struct report_table *table);
+/* table.c: the rows and operations. */
+void report_make_rows(struct report_job *job);
+/* op_times.c: the figures of each operation, for all ranks and groups and for each of them. Frees rank.rows. */
+void report_make_cells(struct report_job *job);
 /* sites.c */
 void report_make_sites(struct report_job *job);
 

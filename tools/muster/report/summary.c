@@ -76,24 +76,20 @@ static void put_rank(const struct report_job *job, const struct report_rank *r, 
 }
 
 static void put_head(const struct report_job *job, struct msi_json_out *out) {
-    struct msi_table hosts = {0};
-    int64_t events = 0, dropped = 0, error = 0;
+    int64_t dropped = 0, error = 0;
     uint32_t program = 0;
-    msi_json_member_array(out, "hosts");
     for (int i = 0; i < job->n_ranks; i++) {
         const struct report_rank *r = job->ranks[i];
-        uint32_t before = hosts.n;
-        if (msi_table_add(&hosts, &r->host, sizeof r->host) == before)
-            msi_json_put_string(out, report_string(job, r->host));
-        events += (int64_t)r->n;
         dropped += r->dropped;
         if (r->clock_error > error) error = r->clock_error;
         if (program == 0) program = r->program;
     }
+    msi_json_member_array(out, "hosts");
+    for (uint32_t i = 0; i < job->hosts.n; i++)
+        msi_json_put_string(out, report_string(job, *(const uint32_t *)msi_table_key(&job->hosts, i)));
     msi_json_put_array_end(out);
-    msi_table_free(&hosts);
     msi_json_member_string(out, "program", report_string(job, program));
-    msi_json_member_int(out, "events", events);
+    msi_json_member_int(out, "events", job->n_events);
     msi_json_member_int(out, "dropped", dropped);
     put_us(out, "begin_us", job->begin);
     put_us(out, "duration_us", job->n_ranks > 0 ? job->end - job->begin : 0);

@@ -7,22 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES_MOST = 64, ROWS_MOST = 4000 };
+enum { NAMES_MOST = 400, SIZES_MOST = 64, ROWS_MOST = 4000 };
+
+struct table {
+    struct report_job *job;
+    struct msi_table names, sizes, rows;
+    uint32_t sizes_of[NAMES_MOST + 1]; /* the number of sizes of each name */
+};
 
 /* The row of all operations beyond the limits. */
 static const struct report_row rest = {UINT32_MAX, UINT32_MAX, REPORT_OTHER, 0, 0, REPORT_NONE, 0};
 
-static uint32_t name_number(struct report_table *t, uint32_t name, uint32_t call) {
+static uint32_t name_number(struct table *t, uint32_t name, uint32_t call) {
     uint32_t key[2] = {name, call}, other[2] = {UINT32_MAX, UINT32_MAX};
     uint32_t number = msi_table_find(&t->names, key, sizeof key);
     if (number != MSI_TABLE_NONE) return number;
-    bool full = t->names.n >= REPORT_NAMES_MOST;
+    bool full = t->names.n >= NAMES_MOST;
     number = report_add(&t->names, full ? other : key, sizeof key);
     if (full) t->sizes_of[number] = SIZES_MOST + 1;
     return number;
 }
 
-static void count_size(struct report_table *t, const struct report_event *e) {
+static void count_size(struct table *t, const struct report_event *e) {
     const struct report_kind *kind = report_kind_of(t->job, e);
     int64_t key[2] = {name_number(t, kind->name, kind->call), report_shape_of(t->job, e)->bytes};
     if (t->sizes_of[key[0]] > SIZES_MOST) return;
@@ -36,7 +42,7 @@ static int64_t round_up(int64_t bytes) {
     return bytes > 0 ? power : 0;
 }
 
-static uint32_t row_of(struct report_table *t, const struct report_event *e) {
+static uint32_t row_of(struct table *t, const struct report_event *e) {
     const struct report_kind *kind = report_kind_of(t->job, e);
     uint32_t name = name_number(t, kind->name, kind->call);
     bool other = *(const uint32_t *)msi_table_key(&t->names, name) == UINT32_MAX;
@@ -51,19 +57,19 @@ static uint32_t row_of(struct report_table *t, const struct report_event *e) {
     return at != MSI_TABLE_NONE ? at : report_add(&t->rows, &rest, sizeof rest);
 }
 
-static void find_rows(struct report_table *t) {
+static void find_rows(struct table *t) {
     struct report_job *job = t->job;
-    size_t at = 0;
-    for (int i = 0; i < job->n_ranks; i++) t->n_events += job->ranks[i]->n;
-    t->row_of = report_alloc(t->n_events, sizeof *t->row_of);
     for (int i = 0; i < job->n_ranks; i++)
         for (size_t k = 0; k < job->ranks[i]->n; k++) count_size(t, &job->ranks[i]->events[k]);
-    for (int i = 0; i < job->n_ranks; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++) t->row_of[at++] = row_of(t, &job->ranks[i]->events[k]);
+    for (int i = 0; i < job->n_ranks; i++) {
+        struct report_rank *r = job->ranks[i];
+        r->rows = report_alloc(r->n, sizeof *r->rows);
+        for (size_t k = 0; k < r->n; k++) r->rows[k] = row_of(t, &r->events[k]);
+    }
 }
 
 static int by_row(const void *a, const void *b, void *table) {
-    const struct report_table *t = table;
+    const struct table *t = table;
     const struct report_row *x = msi_table_key(&t->rows, *(const uint32_t *)a),
                             *y = msi_table_key(&t->rows, *(const uint32_t *)b);
     int order = strcmp(report_string(t->job, x->name), report_string(t->job, y->name));
@@ -91,7 +97,7 @@ static void make_operations(struct report_job *job) {
 }
 
 /* Sorts the rows for the table. */
-static void sort_rows(struct report_table *t) {
+static void sort_rows(struct table *t) {
     struct report_job *job = t->job;
     uint32_t *order = report_alloc(t->rows.n, sizeof *order);
     uint32_t *position = report_alloc(t->rows.n, sizeof *position);
@@ -103,20 +109,19 @@ static void sort_rows(struct report_table *t) {
         position[order[i]] = i;
         job->rows[i] = *(const struct report_row *)msi_table_key(&t->rows, order[i]);
     }
-    for (size_t i = 0; i < t->n_events; i++) t->row_of[i] = position[t->row_of[i]];
+    for (int i = 0; i < job->n_ranks; i++)
+        for (size_t k = 0; k < job->ranks[i]->n; k++)
+            job->ranks[i]->rows[k] = position[job->ranks[i]->rows[k]];
     free(order);
     free(position);
 }
 
-void report_make_tables(struct report_job *job) {
-    struct report_table t = {.job = job};
+void report_make_rows(struct report_job *job) {
+    struct table t = {.job = job};
     find_rows(&t);
     sort_rows(&t);
     make_operations(job);
-    report_make_cells(&t);
-    report_make_sites(job);
     msi_table_free(&t.names);
     msi_table_free(&t.sizes);
     msi_table_free(&t.rows);
-    free(t.row_of);
 }

@@ -59,17 +59,10 @@ static void print_failed(const struct report_job *job) {
 }
 
 static void print_head(const struct report_job *job) {
-    struct msi_table hosts = {0};
-    size_t events = 0;
     char time[MSI_UNITS_TEXT];
-    for (int i = 0; i < job->n_ranks; i++) {
-        msi_table_add(&hosts, &job->ranks[i]->host, sizeof job->ranks[i]->host);
-        events += job->ranks[i]->n;
-    }
-    printf("%s: %d ranks on %u %s, %zu events in %s\n", clean(job, job->ranks[0]->program), job->size,
-           hosts.n, hosts.n == 1 ? "host" : "hosts", events,
+    printf("%s: %d ranks on %u host%s, %lld events in %s\n", clean(job, job->ranks[0]->program), job->size,
+           job->hosts.n, job->hosts.n == 1 ? "" : "s", (long long)job->n_events,
            msi_seconds_text((double)(job->end - job->begin) / 1e9, time));
-    msi_table_free(&hosts);
     print_shares(job);
     print_failed(job);
 }
