@@ -7,13 +7,10 @@
 #include "store/actions.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FIELD(name)              offsetof(struct store_options, name), 0, 0
 #define RANGE(name, least, most) offsetof(struct store_options, name), least, most
@@ -43,34 +40,20 @@ static void on_signal(int number) {
     errno = error;
 }
 
-static int catch_signal(int number) {
+static void catch_signal(int number) {
     struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    if (sigaction(number, NULL, &before) != 0) return -1;
-    return before.sa_handler == SIG_IGN ? 0 : sigaction(number, &action, NULL);
-}
-
-static int prepare_signals(struct store_session *s, bool serves) {
-    if (mst_cancel_new(&s->cancel) != MST_OK) return -1;
-    cancel_on_signal = s->cancel;
-    if (catch_signal(SIGINT) != 0) return -1;
-    return serves ? catch_signal(SIGTERM) : 0;
-}
-
-static void restore_signals(struct store_session *s) {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    cancel_on_signal = NULL;
-    mst_cancel_free(s->cancel);
+    sigaction(number, NULL, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, NULL);
 }
 
 int store_failed(mst_status status) {
-    const mst_error_info *e = mst_last_error();
+    static const struct opt_command command = {.name = "muster store"};
     if (status == MST_ERR_CANCELLED) {
-        fputs("muster store: interrupted\n", stderr);
+        opt_mistake(&command, "interrupted");
         return EXIT_SIGNAL + SIGINT;
     }
-    fprintf(stderr, "muster store: %s%s%s\n", e->message, e->remedy[0] ? "; " : "", e->remedy);
+    opt_failed(&command);
     return status == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
 }
 
@@ -89,19 +72,17 @@ static mst_status open_store(struct store_session *s, bool serves) {
 }
 
 static int perform(const struct store_action *action, struct store_session *s) {
-    int status;
-    if (prepare_signals(s, action->serves) != 0) {
-        fprintf(stderr, "muster store: cannot set up signals: %s\n", strerror(errno));
-        return EXIT_FAILED;
-    }
-    mst_status opened = open_store(s, action->serves);
-    if (opened != MST_OK) {
-        status = store_failed(opened);
-    } else {
-        status = action->run(s);
-        mst_store_free(s->store);
-    }
-    restore_signals(s);
+    mst_status st = mst_cancel_new(&s->cancel);
+    if (st != MST_OK) return store_failed(st);
+    cancel_on_signal = s->cancel;
+    catch_signal(SIGINT);
+    if (action->serves) catch_signal(SIGTERM);
+    st = open_store(s, action->serves);
+    int status = st == MST_OK ? action->run(s) : store_failed(st);
+    mst_store_free(s->store);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    mst_cancel_free(s->cancel);
     return status;
 }
 

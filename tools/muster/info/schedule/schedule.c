@@ -172,17 +172,14 @@ static int unknown_kind(const struct opt_command *command, const char *name) {
 
 /* The default is twice as many micro-batches as stages; streaming counts them per batch. */
 static struct msi_schedule_spec spec_of(const struct schedule_options *wanted, int kind) {
-    long stages = wanted->stages ? wanted->stages : 4;
-    long micros = wanted->micros ? wanted->micros : kind == MSI_STREAM ? 1 : 2 * stages;
-    return (struct msi_schedule_spec){.kind = kind,
-                                      .stages = (int)stages,
-                                      .micros = (int)micros,
-                                      .chunks = (int)wanted->chunks,
-                                      .batches = (int)wanted->batches,
-                                      .tokens = (int)(wanted->tokens       ? wanted->tokens
-                                                      : kind == MSI_STREAM ? 4
-                                                                           : 1),
-                                      .inner = (int)wanted->inner};
+    bool stream = kind == MSI_STREAM;
+    struct msi_schedule_spec spec = {.kind = kind, .stages = wanted->stages ? (int)wanted->stages : 4};
+    spec.micros = wanted->micros ? (int)wanted->micros : stream ? 1 : 2 * spec.stages;
+    spec.tokens = wanted->tokens || !stream ? (int)wanted->tokens : 4;
+    spec.chunks = (int)wanted->chunks;
+    spec.batches = (int)wanted->batches;
+    spec.inner = (int)wanted->inner;
+    return spec;
 }
 
 static mst_status set_times(struct schedule_view *view) {
