@@ -85,20 +85,18 @@ static bool is_stdout(const char *path) {
     return path && strcmp(path, "-") == 0;
 }
 
-static mst_status write_page(const struct report_job *job, const struct msi_buf *summary, const char *path) {
+/* Writes the page, or the summary as JSON if job is NULL. */
+static mst_status write_output(const char *path, const struct report_job *job,
+                               const struct msi_buf *summary) {
     FILE *to;
     mst_status st = output_file_open(path, &to);
     if (st != MST_OK) return st;
-    report_write_html(job, summary, to);
-    return output_file_commit(to, path);
-}
-
-static mst_status write_json(const struct msi_buf *summary, const char *path) {
-    FILE *to;
-    mst_status st = output_file_open(path, &to);
-    if (st != MST_OK) return st;
-    fwrite(summary->data, 1, summary->len, to);
-    fputc('\n', to);
+    if (job) {
+        report_write_html(job, summary, to);
+    } else {
+        fwrite(summary->data, 1, summary->len, to);
+        fputc('\n', to);
+    }
     return output_file_commit(to, path);
 }
 
@@ -111,8 +109,8 @@ static mst_status write_outputs(const struct report_job *job, const struct repor
     if (!wanted->output && !wanted->json) return MST_OK;
     report_summary(job, &summary);
     if (summary.failed) report_no_memory();
-    if (wanted->json) st = write_json(&summary, wanted->json);
-    if (st == MST_OK && wanted->output) st = write_page(job, &summary, wanted->output);
+    if (wanted->json) st = write_output(wanted->json, NULL, &summary);
+    if (st == MST_OK && wanted->output) st = write_output(wanted->output, job, &summary);
     msi_buf_free(&summary);
     return st;
 }

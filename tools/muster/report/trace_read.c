@@ -42,10 +42,6 @@ static uint32_t intern(struct source *s, struct msi_json_text text) {
     return report_add(&s->job->strings, text.p, len);
 }
 
-static struct msi_json_text plain(const char *text) {
-    return (struct msi_json_text){.p = text, .n = strlen(text)};
-}
-
 /* Adds a group, identified by name, id, ranks and its index among equal ones of this file. Owns ranks. */
 static uint32_t add_group(struct source *s, struct msi_json_text name, struct msi_json_text id,
                           int32_t *ranks, int n) {
@@ -103,7 +99,8 @@ static uint32_t group_of(struct source *s, int64_t number) {
         snprintf(name, sizeof name, "world");
     else
         snprintf(name, sizeof name, "group %lld", (long long)number);
-    uint32_t group = add_group(s, plain(name), (struct msi_json_text){0}, ranks, n);
+    struct msi_json_text text = {.p = name, .n = strlen(name)}, no_id = {0};
+    uint32_t group = add_group(s, text, no_id, ranks, n);
     name_group(s, number, group);
     return group;
 }

@@ -65,21 +65,18 @@ static void add_trace(struct report_worlds *w, int rank, int number) {
     free(path);
 }
 
-static void add_flight(struct report_worlds *w, int rank) {
-    report_reserve(&w->flights, (size_t)w->n_flights, &w->flights_capacity, sizeof *w->flights);
-    w->flights[w->n_flights++] = rank;
-}
-
 static mst_status list_directory(struct report_worlds *w) {
     const struct dirent *entry;
     DIR *dir = opendir(w->dir);
     int rank, number;
     if (!dir) return msi_fail_errno(errno, "cannot read %s", w->dir);
     while ((entry = readdir(dir)))
-        if (report_parse_name(entry->d_name, REPORT_TRACE_SUFFIX, &rank, &number))
+        if (report_parse_name(entry->d_name, REPORT_TRACE_SUFFIX, &rank, &number)) {
             add_trace(w, rank, number);
-        else if (report_parse_name(entry->d_name, REPORT_FLIGHT_SUFFIX, &rank, &number) && number == 1)
-            add_flight(w, rank);
+        } else if (report_parse_name(entry->d_name, REPORT_FLIGHT_SUFFIX, &rank, &number) && number == 1) {
+            report_reserve(&w->flights, (size_t)w->n_flights, &w->flights_capacity, sizeof *w->flights);
+            w->flights[w->n_flights++] = rank;
+        }
     closedir(dir);
     if (w->n > 0) qsort(w->traces, w->n, sizeof *w->traces, by_world);
     if (w->n_flights > 0) qsort(w->flights, (size_t)w->n_flights, sizeof *w->flights, by_rank);
