@@ -35,7 +35,7 @@ double report_bus_factor(uint32_t class, int n) {
 }
 
 const char *report_string(const struct report_job *job, uint32_t number) {
-    return number < job->strings.n ? msi_table_key(&job->strings, number) : "";
+    return number < job->strings.n ? msi_table_key(&job->strings, number) : "(others)";
 }
 
 double report_comm_share(const struct report_job *job, const struct report_rank *rank) {

@@ -176,7 +176,7 @@ void report_free(struct report_job *job);
 void report_warn(struct report_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The rank's index in job->ranks, or REPORT_NONE if it left no trace. */
 int report_find_rank(const struct report_job *job, int rank);
-/* The text with that number; never NULL. */
+/* The text with that number; "(others)" for UINT32_MAX, the number in rows and sites of the rest. */
 const char *report_string(const struct report_job *job, uint32_t number);
 static inline const struct report_kind *report_kind_of(const struct report_job *job,
                                                        const struct report_event *event) {

@@ -8,7 +8,7 @@ enum { SITES_MOST = 2000, SITE_CELLS_MOST = 400000 };
 static uint32_t site_of(struct report_job *job, const struct report_event *e) {
     const struct report_kind *kind = report_kind_of(job, e);
     struct report_site site = {kind->site, kind->function, kind->name, kind->call};
-    static const struct report_site rest = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    static const struct report_site rest = {UINT32_MAX, 0, UINT32_MAX, UINT32_MAX};
     uint32_t at = msi_table_find(&job->sites, &site, sizeof site);
     if (at != MSI_TABLE_NONE) return at;
     return report_add(&job->sites, job->sites.n < SITES_MOST ? &site : &rest, sizeof site);

@@ -53,10 +53,6 @@ static void put_table(struct msi_json_out *out, const char *key, const struct co
     msi_json_put_object_end(out);
 }
 
-static const char *name_or_others(const struct report_job *job, uint32_t name) {
-    return name == UINT32_MAX ? "(others)" : report_string(job, name);
-}
-
 static void put_rank(const struct report_job *job, const struct report_rank *r, struct msi_json_out *out) {
     msi_json_put_object(out);
     msi_json_member_int(out, "rank", r->rank);
@@ -142,8 +138,8 @@ static void put_operation(const struct report_job *job, const struct report_oper
                           struct msi_json_out *out) {
     const struct report_cell all = {.figures = o->figures};
     msi_json_put_object(out);
-    msi_json_member_string(out, "name", name_or_others(job, o->row.name));
-    msi_json_member_string(out, "call", name_or_others(job, o->row.call));
+    msi_json_member_string(out, "name", report_string(job, o->row.name));
+    msi_json_member_string(out, "call", report_string(job, o->row.call));
     msi_json_member_string(out, "class", report_class_names[o->row.class]);
     msi_json_member_int(out, "bytes", o->row.bytes);
     msi_json_member_bool(out, "up_to", o->row.up_to != 0);
@@ -176,10 +172,10 @@ static void put_sites(const struct report_job *job, struct msi_json_out *out) {
     for (uint32_t i = 0; i < job->sites.n; i++) {
         const struct report_site *s = msi_table_key(&job->sites, i);
         msi_json_put_object(out);
-        msi_json_member_string(out, "site", name_or_others(job, s->site));
-        msi_json_member_string(out, "function", s->site == UINT32_MAX ? "" : report_string(job, s->function));
-        msi_json_member_string(out, "name", name_or_others(job, s->name));
-        msi_json_member_string(out, "call", name_or_others(job, s->call));
+        msi_json_member_string(out, "site", report_string(job, s->site));
+        msi_json_member_string(out, "function", report_string(job, s->function));
+        msi_json_member_string(out, "name", report_string(job, s->name));
+        msi_json_member_string(out, "call", report_string(job, s->call));
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);

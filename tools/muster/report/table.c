@@ -117,11 +117,13 @@ static void sort_rows(struct table *t) {
 }
 
 void report_make_rows(struct report_job *job) {
-    struct table t = {.job = job};
-    find_rows(&t);
-    sort_rows(&t);
+    struct table *t = report_alloc(1, sizeof *t);
+    t->job = job;
+    find_rows(t);
+    sort_rows(t);
     make_operations(job);
-    msi_table_free(&t.names);
-    msi_table_free(&t.sizes);
-    msi_table_free(&t.rows);
+    msi_table_free(&t->names);
+    msi_table_free(&t->sizes);
+    msi_table_free(&t->rows);
+    free(t);
 }

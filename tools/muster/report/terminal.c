@@ -16,7 +16,7 @@ enum { OPERATIONS_SHOWN = 8, LATE_SHOWN = 3, RANKS_SHOWN = 16, WARNINGS_SHOWN = 
 /* A text of a trace without control characters; valid until the next call. */
 static const char *clean(const struct report_job *job, uint32_t number) {
     static char copy[128];
-    snprintf(copy, sizeof copy, "%s", number == UINT32_MAX ? "(others)" : report_string(job, number));
+    snprintf(copy, sizeof copy, "%s", report_string(job, number));
     text_clean(copy, false);
     return copy;
 }

@@ -18,6 +18,7 @@ enum { THREADS_APART = 100000, TEXT_MOST = 4096, ALIKE_MOST = 1000 };
 
 /* A trace that is being read. */
 struct source {
+    struct report_lines in;
     struct report_job *job;
     struct report_rank *rank;
     int expected; /* the rank in the file name */
@@ -260,16 +261,15 @@ static mst_status check_source(const struct source *s, int error) {
 
 mst_status report_read_trace(struct report_job *job, const char *path, int rank, struct report_rank **out) {
     struct source s = {.job = job, .expected = rank, .rank = report_alloc(1, sizeof *s.rank)};
-    struct report_lines in;
     struct msi_str text;
-    report_lines_open(&in, path);
-    while (report_next_line(&in, &text)) {
+    report_lines_open(&s.in, path);
+    while (report_next_line(&s.in, &text)) {
         bool good = read_line(&s, text);
-        s.rank->cut = !good && in.last;
-        s.rank->malformed += !good && !in.last;
+        s.rank->cut = !good && s.in.last;
+        s.rank->malformed += !good && !s.in.last;
     }
     s.rank->cut = s.rank->cut || !s.bracket;
-    mst_status st = check_source(&s, report_lines_close(&in));
+    mst_status st = check_source(&s, report_lines_close(&s.in));
     msi_table_free(&s.groups);
     msi_table_free(&s.group_keys);
     msi_table_free(&s.open_ids);
