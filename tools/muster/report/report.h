@@ -208,7 +208,7 @@ void report_read_limits(struct report_job *job);
 
 /* table.c: the rows and operations. */
 void report_make_rows(struct report_job *job);
-/* op_times.c: the figures of each operation, for all ranks and groups and for each of them. Frees rank.rows. */
+/* op_times.c: the figures of each operation, in total, by rank and by group. Frees rank.rows. */
 void report_make_cells(struct report_job *job);
 /* sites.c */
 void report_make_sites(struct report_job *job);
