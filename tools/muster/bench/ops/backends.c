@@ -74,22 +74,6 @@ const char *ops_backend_names(bool through_muster) {
     return out;
 }
 
-bool ops_usable(const struct ops_bench *b, int backend) {
-    return b->backends[backend].why_not[0] == '\0';
-}
-
-int ops_count_usable(const struct ops_bench *b) {
-    int n = 0;
-    for (int backend = 0; backend < b->n_backends; backend++) n += ops_usable(b, backend);
-    return n;
-}
-
-int ops_first(const struct ops_bench *b) {
-    for (int backend = 0; backend < b->n_backends; backend++)
-        if (ops_usable(b, backend)) return backend;
-    return -1;
-}
-
 /* Sets the version to the description of a loadable module. */
 static void describe_module(struct bench_peer *backend) {
     char text[BENCH_WHY_MAX];
@@ -111,7 +95,7 @@ static bool prepare(struct ops_bench *b, int i) {
     struct bench_peer *backend = &b->backends[i];
     if (!peers_prepare(backend, &b->place, mpi, torch)) return false;
     if (backend->kind < BENCH_MUSTER_MPI) describe_module(backend);
-    return !backend->engine || !ops_usable(b, i) || ops_probe(b, i);
+    return !backend->engine || backend->why_not[0] != '\0' || ops_probe(b, i);
 }
 
 bool ops_prepare(struct ops_bench *b) {

@@ -11,8 +11,8 @@ static void put_ratios(const struct ops_bench *b, const struct ops_table *r, int
                        struct msi_json_out *out) {
     bool any = false;
     msi_json_put_key(out, "ratio_to");
-    for (int other = backend + 1; backend == ops_first(b) && other < b->n_backends; other++) {
-        double x = ops_ratio(b, r, other, i);
+    for (int other = 1; backend == 0 && other < b->n_backends; other++) {
+        double x = ops_ratio(r, other, i);
         if (x <= 0) continue;
         if (!any) msi_json_put_object(out);
         msi_json_member_double(out, b->backends[other].name, x, 9);

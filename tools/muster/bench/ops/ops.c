@@ -60,7 +60,7 @@ static bool next_case(const struct ops_bench *b, long *at, struct ops_case *what
 static void count_trials(struct ops_bench *b) {
     struct ops_case what;
     long at = 0;
-    while (next_case(b, &at, &what)) b->n_trials += ops_count_usable(b) * (int)b->o.rounds;
+    while (next_case(b, &at, &what)) b->n_trials += b->n_backends * (int)b->o.rounds;
     b->probes = b->trials;
 }
 
@@ -82,8 +82,7 @@ static bool run_rounds(struct ops_bench *b) {
     struct ops_table *t = &b->table;
     for (int round = 0; round < b->o.rounds; round++)
         for (int backend = 0; backend < b->n_backends; backend++) {
-            if (!ops_usable(b, backend) || t->why[backend][0] != '\0' || t->unsupported[backend][0] != '\0')
-                continue;
+            if (t->why[backend][0] != '\0' || t->unsupported[backend][0] != '\0') continue;
             show_progress(b, backend, round);
             bool proceed = ops_run_trial(b, backend);
             hide_progress();
@@ -139,10 +138,18 @@ static bool run_all(struct ops_bench *b) {
     }
 }
 
+static void remove_unusable(struct ops_bench *b) {
+    int n = 0;
+    for (int backend = 0; backend < b->n_backends; backend++)
+        if (b->backends[backend].why_not[0] == '\0') b->backends[n++] = b->backends[backend];
+    b->n_backends = n;
+}
+
 static int measure(struct ops_bench *b) {
     bool proceed = ops_prepare(b) && (!b->o.limits || limits_measure(&b->limits, &b->ranks));
-    bool usable = ops_first(b) >= 0;
     if (proceed) ops_print_head(b);
+    remove_unusable(b);
+    bool usable = b->n_backends > 0;
     if (proceed && usable) proceed = run_all(b);
     peers_close(&b->place);
     ops_print_summary(b);

@@ -62,7 +62,7 @@ struct ops_options {
 struct ops_bench {
     struct ops_options o;
     struct bench_place place;
-    struct bench_peer backends[OPS_BACKENDS_MOST];
+    struct bench_peer backends[OPS_BACKENDS_MOST]; /* the first is compared with the others */
     int n_backends;
     bool ops[LOOP_OPS], buffers[OPS_BUFFERS];
     const struct loop_dtype *dtypes[LOOP_DTYPES];
@@ -88,11 +88,6 @@ bool ops_find_backend(const char *name, struct bench_peer *backend, const char *
 const char *ops_backend_names(bool through_muster);
 /* Prepares the backends or sets their why_not. False: the user interrupts. */
 bool ops_prepare(struct ops_bench *bench);
-/* Can this backend be measured? */
-bool ops_usable(const struct ops_bench *bench, int backend);
-int ops_count_usable(const struct ops_bench *bench);
-/* The first usable one, with which the others are compared; -1: none. */
-int ops_first(const struct ops_bench *bench);
 
 /* Empties the current table and its samples. */
 void ops_begin_table(struct ops_bench *bench);
@@ -108,7 +103,7 @@ int ops_worker(int argc, char **argv);
 double ops_algbw(const struct ops_case *what, int size, double us);
 double ops_busbw(const struct ops_case *what, int size, double us);
 /* The time of another backend divided by that of the first; 0: one of them was not measured. */
-double ops_ratio(const struct ops_bench *bench, const struct ops_table *table, int other, int size);
+double ops_ratio(const struct ops_table *table, int other, int size);
 
 void ops_print_head(const struct ops_bench *bench);
 void ops_print_result(const struct ops_bench *bench, const struct ops_table *table);

@@ -18,10 +18,8 @@ double ops_busbw(const struct ops_case *what, int i, double us) {
     return ops_algbw(what, i, us) * msi_bus_factor(share, what->ranks);
 }
 
-double ops_ratio(const struct ops_bench *b, const struct ops_table *r, int other, int i) {
-    int first = ops_first(b);
-    if (first < 0 || r->at[first][i].us <= 0) return 0;
-    return r->at[other][i].us / r->at[first][i].us;
+double ops_ratio(const struct ops_table *r, int other, int i) {
+    return r->at[0][i].us > 0 ? r->at[other][i].us / r->at[0][i].us : 0;
 }
 
 /* About three significant digits, and the unit. */
@@ -37,7 +35,7 @@ void ops_print_head(const struct ops_bench *b) {
     printf("operations on %s; load %.2f at the start\n", bench_machine(machine), load);
     for (int backend = 0; backend < b->n_backends; backend++) {
         const struct bench_peer *peer = &b->backends[backend];
-        if (ops_usable(b, backend))
+        if (peer->why_not[0] == '\0')
             printf("%s: %s %s%s\n", peer->name, peer->label, peer->version,
                    !peer->engine ? ", called directly" : "");
         else
@@ -62,11 +60,6 @@ static int next_shown(const struct ops_bench *b, const struct ops_table *r, int 
     return backend;
 }
 
-/* Are there at least two backends to compare? */
-static bool compares(const struct ops_bench *b) {
-    return ops_count_usable(b) > 1;
-}
-
 /* Prints which sizes were rounded. */
 static void print_rounded(const struct ops_case *what) {
     int n = 0;
@@ -86,12 +79,12 @@ static void print_titles(const struct ops_bench *b, const struct ops_case *what)
     printf("%d rank%s, ", what->ranks, what->ranks == 1 ? "" : "s");
     printf(what->hosts > 1 ? "%d simulated hosts\n" : "one host\n", what->hosts);
     print_rounded(what);
-    if (compares(b))
-        printf("x: how many times as fast %s is; more than 1: %s is faster\n", b->backends[ops_first(b)].name,
-               b->backends[ops_first(b)].name);
+    if (b->n_backends > 1)
+        printf("x: how many times as fast %s is; more than 1: %s is faster\n", b->backends[0].name,
+               b->backends[0].name);
     printf("%11s  %-*s %*s %*s %*s %*s", "bytes", NAME_WIDTH, "backend", WIDTH, "us", WIDTH, "p99", WIDTH,
            "algbw", WIDTH, "busbw");
-    if (compares(b)) printf(" %*s", WIDTH, "x");
+    if (b->n_backends > 1) printf(" %*s", WIDTH, "x");
     if (b->o.limits) printf(" %*s %*s", WIDTH, "bound", WIDTH, "reached");
     printf("\n");
 }
@@ -105,8 +98,8 @@ static void print_figure(const struct ops_bench *b, const struct ops_table *r, i
     printf(" %*s", WIDTH, put(text, f->p99, ""));
     printf(" %*s", WIDTH, put(text, ops_algbw(&r->what, i, f->us), ""));
     printf(" %*s", WIDTH, put(text, ops_busbw(&r->what, i, f->us), ""));
-    if (compares(b))
-        printf(" %*s", WIDTH, backend == ops_first(b) ? "" : put(text, ops_ratio(b, r, backend, i), "x"));
+    if (b->n_backends > 1)
+        printf(" %*s", WIDTH, backend == 0 ? "" : put(text, ops_ratio(r, backend, i), "x"));
     if (b->o.limits) {
         double bound = bench_lower_bound(&b->limits, &r->what, r->what.bytes[i]);
         printf(" %*s", WIDTH, backend == next_shown(b, r, 0) ? put(text, bound, "") : "");
@@ -149,10 +142,9 @@ struct ratios {
     size_t worst_at;
 };
 
-static void add_ratios(const struct ops_bench *b, const struct ops_table *r, int backend,
-                       struct ratios *all) {
+static void add_ratios(const struct ops_table *r, int backend, struct ratios *all) {
     for (int i = 0; i < r->what.n_sizes; i++) {
-        double x = ops_ratio(b, r, backend, i);
+        double x = ops_ratio(r, backend, i);
         if (x <= 0) continue;
         all->log_sum += log(x);
         if (all->n++ > 0 && x >= all->worst) continue;
@@ -175,13 +167,13 @@ static void print_ratios(const struct ratios *r, bool name_op) {
 static void print_means_of(const struct ops_bench *b, int backend) {
     struct ratios all = {0};
     printf("\n%s against %s (more than 1: %s is faster)\n%-15s %-7s %5s %-9s  %*s  worst\n",
-           b->backends[ops_first(b)].name, b->backends[backend].name, b->backends[ops_first(b)].name, "",
-           "dtype", "ranks", "buffers", WIDTH, "geo mean");
+           b->backends[0].name, b->backends[backend].name, b->backends[0].name, "", "dtype", "ranks",
+           "buffers", WIDTH, "geo mean");
     for (int t = 0; t < b->n_results; t++) {
         const struct ops_case *what = &b->results[t].what;
         struct ratios one = {0};
-        add_ratios(b, &b->results[t], backend, &one);
-        add_ratios(b, &b->results[t], backend, &all);
+        add_ratios(&b->results[t], backend, &one);
+        add_ratios(&b->results[t], backend, &all);
         printf("%-15s %-7s %5d %-9s", loop_op_names[what->op], what->dtype->name, what->ranks,
                ops_buffer_names[what->buffers]);
         print_ratios(&one, false);
@@ -193,8 +185,6 @@ static void print_means_of(const struct ops_bench *b, int backend) {
 }
 
 void ops_print_summary(const struct ops_bench *b) {
-    int first = ops_first(b);
-    for (int backend = first + 1; first >= 0 && b->n_results > 0 && backend < b->n_backends; backend++)
-        if (ops_usable(b, backend)) print_means_of(b, backend);
+    for (int backend = 1; b->n_results > 0 && backend < b->n_backends; backend++) print_means_of(b, backend);
     fflush(stdout);
 }
