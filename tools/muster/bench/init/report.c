@@ -40,13 +40,13 @@ static int decimals(double ms) {
     return ms < 10 ? 2 : ms < 100 ? 1 : 0;
 }
 
-static void write_cell(const struct init_bench *b, const struct init_case *c, int m, char cell[CELL_MAX]) {
+/* The text of a case in a table; returns cell. */
+static const char *write_cell(const struct init_bench *b, const struct init_case *c, int m,
+                              char cell[CELL_MAX]) {
     char runs[24] = "";
-    if (!c || c->outcome != LAUNCH_DONE) {
-        snprintf(cell, CELL_MAX, "%s", !c ? "-" : "failed");
-        if (c && c->outcome == LAUNCH_TIME_UP) snprintf(cell, CELL_MAX, "> %g s", b->o.limit);
-        return;
-    }
+    snprintf(cell, CELL_MAX, "%s", !c ? "-" : "failed");
+    if (c && c->outcome == LAUNCH_TIME_UP) snprintf(cell, CELL_MAX, "> %g s", b->o.limit);
+    if (!c || c->outcome != LAUNCH_DONE) return cell;
     struct summary s = summarise(c, m);
     if (c->runs < b->o.runs) snprintf(runs, sizeof runs, ", n=%d", c->runs);
     if (c->runs == 1)
@@ -54,26 +54,24 @@ static void write_cell(const struct init_bench *b, const struct init_case *c, in
     else
         snprintf(cell, CELL_MAX, "%.*f (%.*f-%.*f%s)", decimals(s.median), s.median, decimals(s.min), s.min,
                  decimals(s.max), s.max, runs);
+    return cell;
 }
 
-/* The time of the fastest peer divided by that of muster, and the peer. */
-static void write_ratio(const struct init_bench *b, int ranks, int m, char cell[CELL_MAX]) {
-    const struct init_case *ours = find_case(b, INIT_MUSTER, ranks);
-    double best = 0;
-    int fastest = -1;
-    snprintf(cell, CELL_MAX, "-");
-    if (!ours || ours->outcome != LAUNCH_DONE) return;
-    for (int backend = INIT_MUSTER + 1; backend < INIT_PEERS; backend++) {
+/* Prints the time of the fastest peer divided by that of muster, and the peer. */
+static void print_ratio(const struct init_bench *b, int ranks, int m) {
+    double medians[INIT_PEERS] = {0}; /* 0: not measured */
+    int fastest = INIT_MUSTER;
+    for (int backend = 0; backend < INIT_PEERS; backend++) {
         const struct init_case *c = find_case(b, backend, ranks);
-        if (!c || c->outcome != LAUNCH_DONE) continue;
-        double median = summarise(c, m).median;
-        if (fastest >= 0 && median >= best) continue;
-        best = median;
-        fastest = backend;
+        if (c && c->outcome == LAUNCH_DONE) medians[backend] = summarise(c, m).median;
+        if (medians[backend] > 0 && (fastest == INIT_MUSTER || medians[backend] < medians[fastest]))
+            fastest = backend;
     }
-    if (fastest < 0) return;
-    double ratio = best / summarise(ours, m).median;
-    snprintf(cell, CELL_MAX, "%.*fx (%s)", ratio < 10 ? 1 : 0, ratio, b->peers[fastest].label);
+    double ratio = medians[INIT_MUSTER] > 0 ? medians[fastest] / medians[INIT_MUSTER] : 0;
+    if (fastest == INIT_MUSTER || ratio <= 0)
+        printf("-\n");
+    else
+        printf("%.*fx (%s)\n", ratio < 10 ? 1 : 0, ratio, b->peers[fastest].label);
 }
 
 static bool shown(const struct init_bench *b, int backend) {
@@ -89,31 +87,22 @@ static void print_table(const struct init_bench *b, int m) {
     for (int i = 0; i < b->sizes.n; i++) {
         printf("%-10d", b->sizes.at[i]);
         for (int backend = 0; backend < INIT_PEERS; backend++) {
-            if (!shown(b, backend)) continue;
-            write_cell(b, find_case(b, backend, b->sizes.at[i]), m, cell);
-            printf("%-*s", COLUMN, cell);
+            const struct init_case *c = find_case(b, backend, b->sizes.at[i]);
+            if (shown(b, backend)) printf("%-*s", COLUMN, write_cell(b, c, m, cell));
         }
-        write_ratio(b, b->sizes.at[i], m, cell);
-        printf("%s\n", cell);
+        print_ratio(b, b->sizes.at[i], m);
     }
 }
 
 static void print_threads(const struct init_bench *b) {
-    char cell[CELL_MAX];
-    bool any = false;
-    for (int i = 0; i < b->n_cases; i++) {
-        const struct init_case *c = &b->cases[i];
-        if (c->backend < INIT_PEERS) continue;
-        if (!any)
-            printf("\n%d thread-ranks of muster in one process, in milliseconds\n%-20s%-*s%s\n", c->ranks, "",
-                   COLUMN, "last start to barrier", "whole process");
-        any = true;
-        printf("%-20s", b->peers[c->backend].label);
-        for (int m = 0; m < INIT_METRICS; m++) {
-            write_cell(b, c, m, cell);
-            printf("%-*s", m + 1 < INIT_METRICS ? COLUMN : 0, cell);
-        }
-        printf("\n");
+    char barrier[CELL_MAX], wall[CELL_MAX];
+    if (b->o.threads == 0) return;
+    printf("\n%ld thread-ranks of muster in one process, in milliseconds\n%-20s%-*s%s\n", b->o.threads, "",
+           COLUMN, "last start to barrier", "whole process");
+    for (int backend = INIT_PEERS; backend < INIT_BACKENDS; backend++) {
+        const struct init_case *c = find_case(b, backend, (int)b->o.threads);
+        printf("%-20s%-*s%s\n", b->peers[backend].label, COLUMN, write_cell(b, c, INIT_BARRIER, barrier),
+               write_cell(b, c, INIT_WALL, wall));
     }
 }
 

@@ -29,9 +29,10 @@ static int size_of(const struct ops_case *what, size_t bytes) {
     return i;
 }
 
-static void add_sample(struct ops_bench *b, int backend, int size, const double ns[2]) {
-    struct ops_samples *samples = &b->samples[backend][size < 0 ? 0 : size];
-    if (size < 0 || samples->n == OPS_ROUNDS_MOST) return;
+static void add_sample(struct ops_bench *b, int backend, size_t bytes, const double ns[2]) {
+    int size = size_of(&b->table.what, bytes);
+    if (size < 0 || b->samples[backend][size].n == OPS_ROUNDS_MOST) return;
+    struct ops_samples *samples = &b->samples[backend][size];
     samples->us[samples->n] = ns[0] / 1e3;
     samples->p99[samples->n++] = ns[1] / 1e3;
 }
@@ -62,7 +63,7 @@ static void read_results(struct ops_bench *b, int backend, const char *path) {
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         if (sscanf(line, "%zu %lf %lf", &bytes, &ns[0], &ns[1]) == 3)
-            add_sample(b, backend, size_of(&t->what, bytes), ns);
+            add_sample(b, backend, bytes, ns);
         else if (strncmp(line, "wrong ", 6) == 0)
             read_wrong(t, backend, line + 6);
         else if (strncmp(line, "failed ", 7) == 0)
