@@ -14,9 +14,7 @@
 
 #include "run/job/job.h"
 
-#include "run/output/output.h"
 #include "run/ranks/progress.h"
-#include "run/ranks/workers.h"
 
 enum phase { IDLE, RUNNING, STOPPING, DRAINING };
 
@@ -52,9 +50,6 @@ struct job {
     bool leaving;      /* it only waits for the agents to end */
     bool began;        /* the coordinator has started a generation */
 };
-
-/* Prints a line for the user; format has no newline. */
-void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Does this launcher coordinate several nodes? */
 bool job_is_coordinator(const struct job *job);

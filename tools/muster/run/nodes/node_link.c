@@ -12,13 +12,12 @@
 #include "base/error.h"
 #include "bootstrap/report.h"
 #include "os/clock.h"
+#include "os/thread.h"
 #include "store/store.h"
 #include "wire/cursor.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,6 @@ static const char *const log_keys[NODE_LOGS] = {"muster/launch/notices", MSI_LAU
 struct event {
     struct event *next;
     enum { EVENT_OPEN, EVENT_LINE, EVENT_LOST } kind;
-    bool never_opened;
     char text[];
 };
 
@@ -55,10 +53,10 @@ struct node_link {
     size_t seen;      /* bytes of the log; a part of a line at its end is never delivered */
 };
 
-static void push_event(struct node_link *link, int kind, struct msi_str text, bool never_opened) {
+static void push_event(struct node_link *link, int kind, struct msi_str text) {
     struct event *event = malloc(sizeof *event + text.n + 1);
     if (!event) return; /* only a launcher without memory misses an event */
-    *event = (struct event){.kind = kind, .never_opened = never_opened};
+    *event = (struct event){.kind = kind};
     memcpy(event->text, text.p, text.n);
     event->text[text.n] = 0;
     pthread_mutex_lock(&link->lock);
@@ -70,7 +68,7 @@ static void push_event(struct node_link *link, int kind, struct msi_str text, bo
 
 static void on_async(uv_async_t *async) {
     struct node_link *link = async->data;
-    const struct node_link_events *events = &link->options.events;
+    const struct node_link_options *o = &link->options;
     pthread_mutex_lock(&link->lock);
     struct event *event = link->inbox;
     link->inbox = NULL;
@@ -78,19 +76,19 @@ static void on_async(uv_async_t *async) {
     pthread_mutex_unlock(&link->lock);
     while (event) {
         struct event *next = event->next;
-        if (event->kind == EVENT_OPEN) events->on_open(events->arg, link->ticket, link->run_id);
-        if (event->kind == EVENT_LINE) events->on_line(events->arg, event->text);
-        if (event->kind == EVENT_LOST) events->on_lost(events->arg, event->text, event->never_opened);
+        if (event->kind == EVENT_OPEN) o->on_open(o->arg, link->ticket, link->run_id);
+        if (event->kind == EVENT_LINE) o->on_line(o->arg, event->text);
+        if (event->kind == EVENT_LOST) o->on_lost(o->arg, event->text);
         free(event);
         event = next;
     }
 }
 
-static void push_lost(struct node_link *link, bool never_opened) {
+static void push_lost(struct node_link *link) {
     const mst_error_info *e = mst_last_error();
     char why[1024];
     snprintf(why, sizeof why, "%s%s%s", e->message, e->remedy[0] ? "; " : "", e->remedy);
-    push_event(link, EVENT_LOST, msi_cstr(why), never_opened);
+    push_event(link, EVENT_LOST, msi_cstr(why));
 }
 
 static bool is_closing(struct node_link *link) {
@@ -209,8 +207,7 @@ static void deliver_lines(struct node_link *link, struct msi_str log) {
         if (!newline) return; /* launchers append whole lines only */
         size_t n = (size_t)(newline - at);
         link->delivered += n + 1;
-        if (n > 0 && n <= NODE_LINE_MOST && !memchr(at, 0, n))
-            push_event(link, EVENT_LINE, msi_str(at, n), false);
+        if (n > 0 && n <= NODE_LINE_MOST && !memchr(at, 0, n)) push_event(link, EVENT_LINE, msi_str(at, n));
     }
 }
 
@@ -284,23 +281,12 @@ static void *run(void *arg) {
     struct node_link *link = arg;
     bool member = !link->options.store;
     mst_status st = member ? join_job(link) : publish_info(link);
-    bool opened = st == MST_OK;
-    if (opened) push_event(link, EVENT_OPEN, msi_str("", 0), false);
-    if (opened) st = exchange_lines(link);
+    if (st == MST_OK) push_event(link, EVENT_OPEN, msi_str("", 0));
+    if (st == MST_OK) st = exchange_lines(link);
     if (st == MST_OK && member && link->cleanly) set_on_disconnect(link, NULL, NULL);
-    if (st != MST_OK && st != MST_ERR_CANCELLED) push_lost(link, !opened);
+    if (st != MST_OK && st != MST_ERR_CANCELLED) push_lost(link);
     if (member) mst_store_free(link->store);
     return NULL;
-}
-
-/* The main thread handles all signals. */
-static int start_thread(struct node_link *link) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&link->thread, NULL, run, link);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -rc;
 }
 
 int node_link_open(struct node_link **made, const struct node_link_options *options) {
@@ -314,7 +300,7 @@ int node_link_open(struct node_link **made, const struct node_link_options *opti
     if (rc != 0) goto free_token;
     link->async.data = link;
     pthread_mutex_init(&link->lock, NULL);
-    rc = start_thread(link);
+    rc = -msi_thread_start(&link->thread, run, link);
     if (rc != 0) goto close_async;
     *made = link;
     return 0;

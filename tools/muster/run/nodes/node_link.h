@@ -23,20 +23,17 @@
 
 struct node_link;
 
-struct node_link_events {
-    void (*on_open)(void *arg, int ticket, const char *run_id);     /* before the first line */
-    void (*on_line)(void *arg, char *line);                         /* without its newline; may be changed */
-    void (*on_lost)(void *arg, const char *why, bool never_opened); /* the last event */
-    void *arg;
-};
-
 struct node_link_options {
     uv_loop_t *loop;
     mst_store *store; /* the coordinator's own, borrowed; NULL: this is a member and connects to endpoint */
     const char *endpoint;   /* "host:port" */
     const char *run_id;     /* on the coordinator */
     double connect_seconds; /* how long a member waits for the coordinator */
-    struct node_link_events events;
+    /* Events: */
+    void (*on_open)(void *arg, int ticket, const char *run_id); /* before the first line */
+    void (*on_line)(void *arg, char *line);                     /* without its newline; may be changed */
+    void (*on_lost)(void *arg, const char *why);                /* the last event */
+    void *arg;
 };
 
 /* 0, or a negative errno. options is copied, what it points to is borrowed. */
