@@ -156,8 +156,7 @@ static void on_report(void *arg, const char *text) {
     output_say(a->options.output, text);
 }
 
-static void on_line(void *arg, char *line) {
-    struct node_agent *a = arg;
+void node_agent_on_line(struct node_agent *a, char *line) {
     struct notice notice;
     struct order order;
     if (a->coordinator) {
@@ -172,8 +171,7 @@ static void on_line(void *arg, char *line) {
     }
 }
 
-static void on_open(void *arg, int ticket, const char *run_id) {
-    struct node_agent *a = arg;
+void node_agent_on_open(struct node_agent *a, int ticket, const char *run_id) {
     const struct node_agent_options *o = &a->options;
     char host[MSI_HOST_MAX], text[NODE_HOST_MAX * 2 + 64];
     a->ticket = ticket;
@@ -195,8 +193,7 @@ static void on_open(void *arg, int ticket, const char *run_id) {
                               .text = msi_host_name(host)});
 }
 
-static void on_lost(void *arg, const char *why) {
-    struct node_agent *a = arg;
+void node_agent_on_lost(struct node_agent *a, const char *why) {
     bool never_opened = !a->run_id[0];
     const char *what = a->coordinator ? "the launcher's own store fails"
                        : never_opened ? "cannot join the job"
@@ -228,22 +225,6 @@ static int open_coordinator(struct node_agent *a) {
     return 0;
 }
 
-static int open_link(struct node_agent *a) {
-    const struct node_agent_options *o = &a->options;
-    struct node_link_options options = {
-        .loop = o->loop,
-        .store = o->store,
-        .endpoint = a->endpoint,
-        .run_id = o->run_id,
-        .connect_seconds = o->rendezvous->join_seconds,
-        .on_open = on_open,
-        .on_line = on_line,
-        .on_lost = on_lost,
-        .arg = a,
-    };
-    return node_link_open(&a->link, &options);
-}
-
 int node_agent_open(struct node_agent **made, const struct node_agent_options *options) {
     struct node_agent *a = calloc(1, sizeof *a);
     if (!a) return -ENOMEM;
@@ -254,7 +235,7 @@ int node_agent_open(struct node_agent **made, const struct node_agent_options *o
     a->waited = rendezvous_report_after();
     uv_timer_init(options->loop, &a->timer);
     a->timer.data = a;
-    int rc = open_link(a);
+    int rc = node_link_open(&a->link, &a->options, a->endpoint, a);
     if (rc != 0) return rc;
     return options->store ? open_coordinator(a)
                           : uv_timer_start(&a->timer, on_wait, (uint64_t)(a->waited * 1000), 0);

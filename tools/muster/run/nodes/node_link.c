@@ -29,18 +29,16 @@ static const char info_key[] = "muster/launch/job", tickets_key[] = "muster/laun
 static const char *const log_keys[NODE_LOGS] = {"muster/launch/notices", MSI_LAUNCH_HOSTS_KEY,
                                                 "muster/launch/orders", NODE_ENDED_KEY};
 
-struct event {
-    struct event *next;
-    enum { EVENT_OPEN, EVENT_LINE, EVENT_LOST } kind;
-    char text[];
-};
+enum event { EVENT_OPEN = 'o', EVENT_LINE = 'l', EVENT_LOST = 'x' };
 
 struct node_link {
-    struct node_link_options options;
+    const struct node_agent_options *options;
+    const char *endpoint;
+    struct node_agent *agent;
     pthread_t thread;
     uv_async_t async;
-    pthread_mutex_t lock; /* of what follows */
-    struct event *inbox, **inbox_end;
+    pthread_mutex_t lock;             /* of what follows */
+    struct msi_buf inbox;             /* events: each is its kind and a text with its NUL */
     struct msi_buf outbox[NODE_LOGS]; /* lines to send */
     mst_cancel *token;
     bool closing, cleanly;
@@ -53,35 +51,33 @@ struct node_link {
     size_t seen;      /* bytes of the log; a part of a line at its end is never delivered */
 };
 
-static void push_event(struct node_link *link, int kind, struct msi_str text) {
-    struct event *event = malloc(sizeof *event + text.n + 1);
-    if (!event) return; /* only a launcher without memory misses an event */
-    *event = (struct event){.kind = kind};
-    memcpy(event->text, text.p, text.n);
-    event->text[text.n] = 0;
+/* Only a launcher without memory misses an event. */
+static void push_event(struct node_link *link, enum event kind, struct msi_str text) {
     pthread_mutex_lock(&link->lock);
-    *link->inbox_end = event;
-    link->inbox_end = &event->next;
+    if (msi_buf_reserve(&link->inbox, text.n + 2)) {
+        msi_buf_add_u8(&link->inbox, (uint8_t)kind);
+        msi_buf_add(&link->inbox, text.p, text.n);
+        msi_buf_add_u8(&link->inbox, 0);
+    }
+    link->inbox.failed = false;
     pthread_mutex_unlock(&link->lock);
     uv_async_send(&link->async);
 }
 
 static void on_async(uv_async_t *async) {
     struct node_link *link = async->data;
-    const struct node_link_options *o = &link->options;
     pthread_mutex_lock(&link->lock);
-    struct event *event = link->inbox;
-    link->inbox = NULL;
-    link->inbox_end = &link->inbox;
+    struct msi_buf inbox = link->inbox;
+    link->inbox = (struct msi_buf){0};
     pthread_mutex_unlock(&link->lock);
-    while (event) {
-        struct event *next = event->next;
-        if (event->kind == EVENT_OPEN) o->on_open(o->arg, link->ticket, link->run_id);
-        if (event->kind == EVENT_LINE) o->on_line(o->arg, event->text);
-        if (event->kind == EVENT_LOST) o->on_lost(o->arg, event->text);
-        free(event);
-        event = next;
+    for (size_t at = 0, next; at < inbox.len; at = next) {
+        char *event = (char *)inbox.data + at;
+        next = at + strlen(event) + 1;
+        if (event[0] == EVENT_OPEN) node_agent_on_open(link->agent, link->ticket, link->run_id);
+        if (event[0] == EVENT_LINE) node_agent_on_line(link->agent, event + 1);
+        if (event[0] == EVENT_LOST) node_agent_on_lost(link->agent, event + 1);
     }
+    msi_buf_free(&inbox);
 }
 
 static void push_lost(struct node_link *link) {
@@ -99,7 +95,7 @@ static bool is_closing(struct node_link *link) {
 }
 
 static mst_status read_info(struct node_link *link) {
-    double ms = link->options.connect_seconds * 1000;
+    double ms = link->options->rendezvous->join_seconds * 1000;
     mst_bytes value = {0};
     mst_status st =
         mst_store_get(link->store, info_key, &value, .timeout_ms = ms < ANSWER_MS ? (int)ms + 1 : ANSWER_MS,
@@ -108,7 +104,7 @@ static mst_status read_info(struct node_link *link) {
     mst_bytes_free(&value);
     if (valid || st == MST_ERR_CANCELLED) return st;
     return msi_fail(MST_ERR_PROTOCOL, "check that this is the endpoint of the coordinator's node",
-                    "what listens at %s is not a launcher that waits for nodes%s", link->options.endpoint,
+                    "what listens at %s is not a launcher that waits for nodes%s", link->endpoint,
                     st == MST_OK ? ", or one of another version" : "");
 }
 
@@ -118,7 +114,7 @@ static mst_status take_ticket(struct node_link *link) {
         mst_store_add(link->store, tickets_key, 1, &ticket, .timeout_ms = ANSWER_MS, .cancel = link->token);
     if (st == MST_OK && (ticket < 1 || ticket > NODE_TICKET_MOST))
         st = msi_fail(MST_ERR_PROTOCOL, "another program writes to that store; use another port",
-                      "the store at %s counts launchers wrongly", link->options.endpoint);
+                      "the store at %s counts launchers wrongly", link->endpoint);
     link->ticket = (int)ticket;
     return st;
 }
@@ -140,9 +136,10 @@ static mst_status set_on_disconnect(struct node_link *link, const char *line, ms
  */
 static mst_status connect_to_job(struct node_link *link) {
     static const char *const ended_key = NODE_ENDED_KEY;
-    struct msi_wait wait = {msi_deadline((int64_t)(link->options.connect_seconds * 1000)), link->token};
+    struct msi_wait wait = {msi_deadline((int64_t)(link->options->rendezvous->join_seconds * 1000)),
+                            link->token};
     char url[NODE_HOST_MAX + 64];
-    snprintf(url, sizeof url, "tcp://%s", link->options.endpoint);
+    snprintf(url, sizeof url, "tcp://%s", link->endpoint);
     for (;;) {
         bool ended = false;
         mst_status st = mst_store_open(url, &link->store, .timeout_ms = msi_ms_until(wait.deadline) + 1,
@@ -156,8 +153,8 @@ static mst_status connect_to_job(struct node_link *link) {
         st = msi_wait_pause(&wait, NEXT_JOB_MS, "waiting for the next job");
         if (st == MST_ERR_TIMEOUT)
             return msi_fail(MST_ERR_UNREACHABLE, NULL,
-                            "the job at %s has ended, and no other has started in %g s",
-                            link->options.endpoint, link->options.connect_seconds);
+                            "the job at %s has ended, and no other has started in %g s", link->endpoint,
+                            link->options->rendezvous->join_seconds);
         if (st != MST_OK) return st;
     }
 }
@@ -172,10 +169,10 @@ static mst_status join_job(struct node_link *link) {
 }
 
 static mst_status publish_info(struct node_link *link) {
-    char *text = job_info_write(link->options.run_id);
+    char *text = job_info_write(link->options->run_id);
     if (!text) return msi_fail_memory();
-    link->store = link->options.store;
-    snprintf(link->run_id, sizeof link->run_id, "%s", link->options.run_id);
+    link->store = link->options->store;
+    snprintf(link->run_id, sizeof link->run_id, "%s", link->options->run_id);
     mst_status st = mst_store_set(link->store, info_key, text, strlen(text), .timeout_ms = ANSWER_MS);
     free(text);
     return st;
@@ -261,7 +258,7 @@ static bool take_outbox(struct node_link *link, struct msi_buf lines[NODE_LOGS],
 }
 
 static mst_status exchange_lines(struct node_link *link) {
-    const char *in = log_keys[link->options.store ? NODE_NOTICES : NODE_ORDERS];
+    const char *in = log_keys[link->options->store ? NODE_NOTICES : NODE_ORDERS];
     bool closing = false;
     mst_status st = MST_OK;
     while (st == MST_OK && !closing) {
@@ -279,7 +276,7 @@ static mst_status exchange_lines(struct node_link *link) {
 
 static void *run(void *arg) {
     struct node_link *link = arg;
-    bool member = !link->options.store;
+    bool member = !link->options->store;
     mst_status st = member ? join_job(link) : publish_info(link);
     if (st == MST_OK) push_event(link, EVENT_OPEN, msi_str("", 0));
     if (st == MST_OK) st = exchange_lines(link);
@@ -289,12 +286,14 @@ static void *run(void *arg) {
     return NULL;
 }
 
-int node_link_open(struct node_link **made, const struct node_link_options *options) {
+int node_link_open(struct node_link **made, const struct node_agent_options *options, const char *endpoint,
+                   struct node_agent *agent) {
     struct node_link *link = calloc(1, sizeof *link);
     int rc = -ENOMEM;
     if (!link) return rc;
-    link->options = *options;
-    link->inbox_end = &link->inbox;
+    link->options = options;
+    link->endpoint = endpoint;
+    link->agent = agent;
     if (mst_cancel_new(&link->token) != MST_OK) goto free_link;
     rc = uv_async_init(options->loop, &link->async, on_async);
     if (rc != 0) goto free_token;
@@ -336,11 +335,7 @@ void node_link_close(struct node_link *link, bool cleanly) {
 
 void node_link_free(struct node_link *link) {
     if (!link) return;
-    while (link->inbox) {
-        struct event *next = link->inbox->next;
-        free(link->inbox);
-        link->inbox = next;
-    }
+    msi_buf_free(&link->inbox);
     for (int i = 0; i < NODE_LOGS; i++) msi_buf_free(&link->outbox[i]);
     mst_cancel_free(link->token);
     pthread_mutex_destroy(&link->lock);

@@ -18,21 +18,10 @@ enum { START_AT_ONCE = 64, START_SECONDS = 60 };
 
 static void start_more(struct remote *r);
 
-static void on_handle_closed(uv_handle_t *handle) {
-    struct remote *r = handle->data;
-    r->closing--;
-}
-
-static void close_handle(struct remote *r, uv_handle_t *handle) {
-    r->closing++;
-    handle->data = r;
-    uv_close(handle, on_handle_closed);
-}
-
 /* Hands the descriptor to the caller if fd is not NULL, else closes it. */
 static void stop_reading(struct remote_host *h, int stream, int *fd) {
     if (h->fds[stream] < 0) return;
-    close_handle(h->all, (uv_handle_t *)&h->polls[stream]);
+    uv_close((uv_handle_t *)&h->polls[stream], NULL);
     if (fd)
         *fd = h->fds[stream];
     else
@@ -223,7 +212,7 @@ static void begin(uv_timer_t *timer) {
 }
 
 int remote_start(struct remote *r, const struct remote_options *options) {
-    *r = (struct remote){.options = *options, .open = true, .left = options->n, .exec_errors = {-1, -1}};
+    *r = (struct remote){.options = *options, .left = options->n, .exec_errors = {-1, -1}};
     r->hosts = calloc((size_t)options->n, sizeof r->hosts[0]);
     if (!r->hosts) return -ENOMEM;
     if (pipe2(r->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0) return -errno;
@@ -260,24 +249,20 @@ void remote_kill(struct remote *r, bool serving) {
 static void end_host(struct remote_host *h) {
     struct remote *r = h->all;
     for (int i = 0; i < OUTPUT_STREAMS; i++) stop_reading(h, i, NULL);
-    close_handle(r, (uv_handle_t *)&h->timeout);
+    uv_close((uv_handle_t *)&h->timeout, NULL);
     if (h->feeder > 0) kill(h->feeder, SIGKILL);
     if (h->pid > 0) spawn_signal(h->pid, SIGKILL);
     while (h->feeder > 0 && waitpid(h->feeder, NULL, 0) < 0 && errno == EINTR) continue;
     if (h->pid > 0) spawn_reap(h->pid, &r->options.groups[h->index]);
-    h->pid = h->feeder = 0;
-    h->state = REMOTE_ENDED;
 }
 
 void remote_end(struct remote *r) {
-    if (!r->open) return;
-    r->open = false;
-    for (int i = 0; r->hosts && i < r->options.n; i++)
+    if (!r->hosts) return;
+    for (int i = 0; i < r->options.n; i++)
         if (r->hosts[i].all) end_host(&r->hosts[i]);
-    if (r->watching) close_handle(r, (uv_handle_t *)&r->child_signal);
+    if (r->watching) uv_close((uv_handle_t *)&r->child_signal, NULL);
     for (int i = 0; i < 2; i++)
         if (r->exec_errors[i] >= 0) close(r->exec_errors[i]);
-    r->left = r->starting = 0;
 }
 
 void remote_free(struct remote *r) {

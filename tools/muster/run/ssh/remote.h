@@ -71,9 +71,8 @@ struct remote {
     int starting; /* how many are STARTING */
     int left;     /* how many are not ENDED */
     int exec_errors[2];
-    int closing; /* handles that the loop still has to close */
     uv_signal_t child_signal;
-    bool open, watching;
+    bool watching; /* child_signal is open */
 };
 
 /*
@@ -98,8 +97,8 @@ int remote_start(struct remote *remote, const struct remote_options *options);
 void remote_kill(struct remote *remote, bool serving);
 
 /*
- * Kills, reaps and closes. Run the loop until closing is 0 between remote_end and remote_free. Both accept a
- * zeroed struct, and a second call.
+ * Kills, reaps and closes. Run the loop until all handles are closed between remote_end and remote_free. Both
+ * accept a zeroed struct.
  */
 void remote_end(struct remote *remote);
 void remote_free(struct remote *remote);
