@@ -39,7 +39,7 @@ struct job {
     bool output_broken; /* the launcher's stdout or stderr cannot be written: no restart */
     bool in_grace;      /* the grace period before the ranks are told to end */
     bool output_failed;
-    bool insisted; /* the user interrupted twice */
+    bool insisted; /* the user interrupted twice, or while the launcher waits for the agents */
     bool reported;
     bool read_flights; /* the flight recorders of this generation were read, … */
     bool kept_flights; /* … and written to files */

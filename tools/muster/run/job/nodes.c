@@ -30,6 +30,7 @@ static void on_stop(void *arg, int signal, const char *why) {
         job->start = false;
         node_agent_report_stopped(job->agent, (struct notice){.rank = -1, .culprit = -1});
     }
+    if (job->phase == DRAINING && signal == SIGKILL) job_drop_output(job);
     if (job->phase != RUNNING && job->phase != STOPPING) return;
     if (job->phase == RUNNING && why[0] && !job->stop_signal)
         output_line(job->output, "%s; ending the ranks of this node", why);
@@ -109,19 +110,22 @@ static void on_agents_late(uv_timer_t *timer) {
         output_line(job->output,
                     "killing the launchers on %d hosts, which still run after the end of the job",
                     job->remote.left);
+    job->insisted |= hurry;
     remote_kill(&job->remote, true);
 }
 
+/* If the user wants the launcher to end, it does not wait for the reader of its output. */
 void job_end_remote(struct job *job) {
     if (!job->options->remote) return;
     job->leaving = true;
-    if (!job->began)
-        remote_kill(&job->remote,
-                    false); /* after a start all agents run, even if their mark was not read yet */
+    job->insisted = false;
+    /* After a start all agents run, even if their mark was not read yet. */
+    if (!job->began) remote_kill(&job->remote, false);
     bool hurry = job->told_to_end || job->output_broken;
     uint64_t ms = (uint64_t)(job->options->shutdown_seconds * 1000) + (hurry ? 0 : AGENT_SLACK_MS);
     uv_timer_start(&job->deadline, on_agents_late, ms, ms);
     while (job->remote.left > 0) uv_run(&job->loop, UV_RUN_ONCE);
     output_finish(job->output, true);
-    while (!output_idle(job->output)) uv_run(&job->loop, UV_RUN_ONCE);
+    while (!output_idle(job->output) && !job->insisted) uv_run(&job->loop, UV_RUN_ONCE);
+    if (!output_idle(job->output)) output_abandon(job->output);
 }

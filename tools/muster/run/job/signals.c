@@ -47,6 +47,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
     bool ends = sigismember(&job->options->signals, signal) == 1;
     job->told_to_end |= ends;
     if (job->leaving) {
+        job->insisted |= ends;
         if (ends) remote_kill(&job->remote, true);
     } else if (job->phase == IDLE && ends && job_is_coordinator(job) && job->interrupts < 2) {
         interrupt_others(job, signal);
