@@ -53,16 +53,16 @@ struct launch {
 /* Raises the launcher's limit on open files; the ranks get the limit before that. */
 static mst_status raise_file_limit(struct launch *l) {
     int n = l->job.workers.n, per_rank = FILES_PER_RANK_MIN + (l->routes.any_logged ? LOGS_PER_RANK : 0);
-    rlim_t least = (rlim_t)(n * per_rank + run_hosts_others(&l->hosts) * FILES_PER_AGENT + FILES_OF_LAUNCHER);
-    rlim_t wish = least + (rlim_t)(n * (FILES_PER_RANK - FILES_PER_RANK_MIN));
+    int least = n * per_rank + run_hosts_others(&l->hosts) * FILES_PER_AGENT + FILES_OF_LAUNCHER;
+    rlim_t wish = (rlim_t)least + (rlim_t)n * (FILES_PER_RANK - FILES_PER_RANK_MIN);
     if (getrlimit(RLIMIT_NOFILE, &l->files) != 0) return msi_fail_errno(errno, "cannot set up the launcher");
     struct rlimit raised = l->files;
     if (raised.rlim_cur >= wish) return MST_OK;
     raised.rlim_cur = wish < raised.rlim_max ? wish : raised.rlim_max;
-    if (raised.rlim_cur < least)
+    if (raised.rlim_cur < (rlim_t)least)
         return msi_fail(MST_ERR_LIMIT, NULL,
-                        "%d ranks need %llu open files, but the limit is %llu (ulimit -Hn)", n,
-                        (unsigned long long)least, (unsigned long long)raised.rlim_max);
+                        "%d ranks need %d open files, but the limit is %llu (ulimit -Hn)", n, least,
+                        (unsigned long long)raised.rlim_max);
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return MST_OK;
     return msi_fail_errno(errno, "cannot set up the launcher");
 }

@@ -60,26 +60,21 @@ static const struct worker *find_root(const struct job *job) {
     return job->root;
 }
 
-/* The message in the root cause's error file. */
-static void read_error_file(const struct job *job, char *text, size_t size) {
-    const struct logs *logs = job->options->output.logs;
-    char path[PATH_MAX + 128];
-    text[0] = 0;
-    if (!logs) return;
-    logs_path(path, sizeof path, logs->dir, job->assignment.generation, job->root->local_rank, "error.json");
-    error_file_read(path, text, size);
-}
-
 /* Why the generation ended, or "" if no rank is to blame. */
 static void describe_failure(struct job *job, bool again, char text[REPORT_MAX]) {
-    char tail[OUTPUT_TAIL], message[REPORT_MESSAGE], what[64] = "the job";
+    const struct logs *logs = job->options->output.logs;
+    char tail[OUTPUT_TAIL], message[REPORT_MESSAGE] = "", what[64] = "the job", path[PATH_MAX + 128];
     struct rank_state_view state;
     text[0] = 0;
     if (!job->root || job->root->exec_error) return;
     if (again) snprintf(what, sizeof what, "attempt %d", job->assignment.generation);
     size_t len = output_tail(job->output, job->root->local_rank, tail);
     rank_states_read(job->options->states, job->root->local_rank, &state);
-    read_error_file(job, message, sizeof message);
+    if (logs) {
+        logs_path(path, sizeof path, logs->dir, job->assignment.generation, job->root->local_rank,
+                  "error.json");
+        error_file_read(path, message, sizeof message);
+    }
     struct report_more more = {&state, job->why, message,
                                tail,   len,      job->kept_flights ? job->options->trace : NULL};
     report_failure(job->root, what, &more, text);

@@ -41,8 +41,13 @@ void sink_status(struct sink *sink, const char *text);
 /* Writes as much of the buffer as the descriptor takes now; the loop writes the rest later. */
 void sink_push(struct sink *sink);
 
-bool sink_full(const struct sink *sink);
-bool sink_empty(const struct sink *sink);
+static inline bool sink_full(const struct sink *sink) {
+    return sink->end - sink->start >= SINK_FULL_AT;
+}
+
+static inline bool sink_empty(const struct sink *sink) {
+    return sink->start == sink->end;
+}
 
 enum { READ_SIZE = 64 * 1024, PREFIX_MAX = 24, AGENT_PIECE = OUTPUT_PIECE + PREFIX_MAX };
 _Static_assert(SINK_FULL_AT + READ_SIZE * (PREFIX_MAX + 2) + AGENT_PIECE + OUTPUT_TAIL <= SINK_CAPACITY,

@@ -87,13 +87,11 @@ mst_status routes_read(struct routes *routes, int n, const struct run_options *o
 
 free_masks:
     free(masks);
-    if (st != MST_OK) routes_free(routes);
     return st;
 }
 
 void routes_free(struct routes *routes) {
     free(routes->of);
-    *routes = (struct routes){0};
 }
 
 unsigned routes_of(const struct routes *routes, int local_rank, int stream) {

@@ -16,7 +16,7 @@ struct routes {
     unsigned char *of; /* ROUTE_ bits; two streams per rank, in the order of enum output_stream */
 };
 
-/* Makes the routes of n ranks from --log-dir, --redirects, --tee and --local-ranks-filter. */
+/* Makes the routes from --log-dir, --redirects, --tee and --local-ranks-filter; then call routes_free. */
 mst_status routes_read(struct routes *routes, int n, const struct run_options *options);
 void routes_free(struct routes *routes);
 

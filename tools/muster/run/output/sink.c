@@ -40,14 +40,6 @@ void sink_close(struct sink *sink) {
     sink->may_poll = sink->own_fd = false;
 }
 
-bool sink_full(const struct sink *sink) {
-    return sink->end - sink->start >= SINK_FULL_AT;
-}
-
-bool sink_empty(const struct sink *sink) {
-    return sink->start == sink->end;
-}
-
 static void append(struct sink *sink, const char *data, size_t len) {
     if (sink->broken || len == 0) return;
     if (sink->end + len > SINK_CAPACITY) {

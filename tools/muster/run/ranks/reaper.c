@@ -1,8 +1,8 @@
 /*
  * reaper.c - kills the process groups of the ranks when the launcher dies. See reaper.h. The launcher's main
  * thread owns the struct. Each rank writes its process group into the shared memory before it execs, so the
- * reaper knows it at all times. The launcher clears it before it reaps the rank, because the number may
- * then be reused.
+ * reaper knows it at all times. The launcher clears it before it reaps the rank, because then the number
+ * may be reused.
  */
 #include "run/ranks/reaper.h"
 
@@ -71,9 +71,8 @@ unmap:
 }
 
 void reaper_close(struct reaper *reaper) {
-    if (reaper->pid == 0) return;
+    if (reaper->pid <= 0) return;
     close(reaper->lifeline);
     while (waitpid(reaper->pid, NULL, 0) < 0 && errno == EINTR) continue;
     munmap(reaper->groups, (size_t)reaper->n * sizeof reaper->groups[0]);
-    *reaper = (struct reaper){0};
 }

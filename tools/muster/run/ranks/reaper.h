@@ -24,7 +24,7 @@ struct reaper {
  */
 int reaper_open(struct reaper *reaper, int n);
 
-/* Ends the reaper; it kills the groups that are still in its slots. */
+/* Ends the reaper; it kills the groups that are left. Does nothing if reaper_open has failed. */
 void reaper_close(struct reaper *reaper);
 
 #endif

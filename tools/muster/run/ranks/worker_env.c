@@ -139,7 +139,6 @@ void worker_env_close(struct worker_env *env) {
     msi_buf_free(&env->owned);
     free(env->error_file);
     free(env->vars);
-    *env = (struct worker_env){0};
 }
 
 char **worker_env_of(struct worker_env *env, int rank, int local_rank) {

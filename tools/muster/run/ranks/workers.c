@@ -22,20 +22,20 @@ static void collect_exec_errors(struct workers *w) {
         if (e.index >= 0 && e.index < w->started) w->list[e.index].exec_error = e.error;
 }
 
-static void on_poll_closed(uv_handle_t *handle) {
-    struct worker *worker = handle->data;
-    worker->all->closing--;
-}
-
-static void on_signal_closed(uv_handle_t *handle) {
+static void on_closed(uv_handle_t *handle) {
     struct workers *w = handle->data;
     w->closing--;
 }
 
+static void close_handle(struct workers *w, uv_handle_t *handle) {
+    handle->data = w;
+    w->closing++;
+    uv_close(handle, on_closed);
+}
+
 static void stop_watching(struct worker *worker) {
     if (worker->pidfd < 0) return;
-    worker->all->closing++;
-    uv_close((uv_handle_t *)&worker->exit_poll, on_poll_closed);
+    close_handle(worker->all, (uv_handle_t *)&worker->exit_poll);
     close(worker->pidfd);
     worker->pidfd = -1;
 }
@@ -179,10 +179,7 @@ void workers_end(struct workers *w) {
         spawn_reap(worker->pid, &w->options.reaper->groups[i]);
     }
     w->started = w->running = 0;
-    if (w->uses_child_signal) {
-        w->closing++;
-        uv_close((uv_handle_t *)&w->child_signal, on_signal_closed);
-    }
+    if (w->uses_child_signal) close_handle(w, (uv_handle_t *)&w->child_signal);
     w->uses_child_signal = false;
     for (int i = 0; i < 2; i++) {
         if (w->exec_errors[i] >= 0) close(w->exec_errors[i]);

@@ -267,5 +267,4 @@ void remote_end(struct remote *r) {
 
 void remote_free(struct remote *r) {
     free(r->hosts);
-    *r = (struct remote){0};
 }
