@@ -106,7 +106,7 @@ static bool write_all(struct job *job, const char *dir, const struct flights *f)
         if (!f->list[i].any) continue;
         int error = write_one(job, dir, &job->workers.list[i], &f->list[i]);
         if (error == 0) continue;
-        job_say(job, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
+        output_line(job->output, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
         return false;
     }
     return true;
@@ -122,7 +122,7 @@ void job_keep_flights(struct job *job) {
 
 void job_remove_flights(const struct job *job) {
     char path[PATH_MAX];
-    for (int i = 0; i < job->options->n && job->options->trace; i++) {
+    for (int i = 0; i < job->options->workers.n && job->options->trace; i++) {
         name_file(path, job->options->trace, job->assignment.first_rank + i);
         unlink(path);
     }
@@ -143,13 +143,8 @@ static void add_diagnosis(const struct job *job, const struct flights *f, struct
     if (msi_flight_diagnose(f->ranks, job->assignment.world_size, &diagnoses))
         msi_flight_print_diagnoses(&diagnoses, &lines);
     msi_diagnoses_free(&diagnoses);
-    const char *at = (const char *)lines.data, *end = at + lines.len;
-    while (at < end) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at);
-        msi_buf_add_format(text, "muster run: %.*s", (int)n, at);
-        at += n;
-    }
+    struct msi_str rest = msi_buf_str(&lines), line;
+    while (msi_str_line(&rest, &line)) msi_buf_add_format(text, "muster run: %.*s\n", (int)line.n, line.p);
     msi_buf_free(&lines);
 }
 
@@ -206,17 +201,17 @@ static void show(struct job *job, const struct flights *f) {
     int n = 0;
     for (int i = 0; i < f->n; i++) n += f->list[i].any;
     if (n == 0) {
-        job_say(
-            job,
+        output_line(
+            job->output,
             "no rank of this node has recorded anything: none has called mst_init, or MUSTER_FLIGHT is 0");
         return;
     }
     const char *dir = choose_directory(job, own);
     if (!dir)
-        job_say(job, "cannot make the directory '%s': %s", own, strerror(errno));
+        output_line(job->output, "cannot make the directory '%s': %s", own, strerror(errno));
     else if (write_all(job, dir, f))
-        job_say(job, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
-                n == 1 ? "" : "s", dir);
+        output_line(job->output, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
+                    n == 1 ? "" : "s", dir);
     print_ranks(job, f);
 }
 

@@ -118,15 +118,12 @@ static mst_status split_word(const struct reader *r, char name[HOSTS_NAME_MAX], 
     return count ? read_number(r, count, ranks) : MST_OK;
 }
 
-/* The capacity of the list is the next power of two. */
 static mst_status append(struct reader *r, const char *name, struct host **added) {
     struct hosts *h = &r->hosts;
     if (h->n >= HOSTS_MAX) return refuse(r, "there are more than %d hosts", HOSTS_MAX);
-    if ((h->n & (h->n - 1)) == 0) {
-        struct host *grown = realloc(h->list, sizeof grown[0] * (h->n > 0 ? 2 * (size_t)h->n : 1));
-        if (!grown) return msi_fail_memory();
-        h->list = grown;
-    }
+    struct host *grown = realloc(h->list, sizeof grown[0] * ((size_t)h->n + 1));
+    if (!grown) return msi_fail_memory();
+    h->list = grown;
     *added = &h->list[h->n++];
     **added = (struct host){.ranks = 0};
     strcpy((*added)->name, name);
@@ -164,10 +161,8 @@ mst_status hosts_read_list(const char *text, struct hosts *hosts) {
     for (const char *at = text; st == MST_OK && *text; at++) {
         char name[HOSTS_NAME_MAX];
         int ranks = 0;
-        size_t len = strcspn(at, ","), shown = len > 0 ? len : strlen(text);
-        if (shown >= sizeof r.word) shown = sizeof r.word - 1;
-        memcpy(r.word, len > 0 ? at : text, shown);
-        r.word[shown] = 0;
+        size_t len = strcspn(at, ",");
+        msi_str_copy(len > 0 ? msi_str(at, len) : msi_cstr(text), r.word, sizeof r.word);
         if (len == 0)
             st = refuse_word(&r, "has an empty entry between commas");
         else if (len >= sizeof r.word)
@@ -222,13 +217,10 @@ static mst_status read_line(struct reader *r, const char *text, size_t len) {
 mst_status hosts_read_lines(const char *file, const char *text, size_t len, struct hosts *hosts) {
     struct reader r = {.file = file};
     mst_status st = MST_OK;
-    while (st == MST_OK && len > 0) {
-        const char *newline = memchr(text, '\n', len);
-        size_t line = newline ? (size_t)(newline - text) : len, used = newline ? line + 1 : line;
+    struct msi_str rest = msi_str(text, len), line;
+    while (st == MST_OK && msi_str_line(&rest, &line)) {
         r.line++;
-        st = read_line(&r, text, line);
-        text += used;
-        len -= used;
+        st = read_line(&r, line.p, line.n);
     }
     return finish(&r, st, hosts);
 }
