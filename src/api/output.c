@@ -5,7 +5,7 @@
  */
 #include "api/api.h"
 #include "base/error.h"
-#include "os/write.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

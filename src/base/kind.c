@@ -36,7 +36,7 @@ enum msi_kind msi_kind_find(const char *name) {
 }
 
 double msi_bus_factor(enum msi_share share, int n) {
-    static const double factors[] = {
-        [MSI_SHARE_NONE] = 0, [MSI_SHARE_WHOLE] = 0, [MSI_SHARE_PART] = 1, [MSI_SHARE_TWICE] = 2};
-    return share == MSI_SHARE_WHOLE ? 1 : factors[share] * (n - 1) / n;
+    double part = (double)(n - 1) / n;
+    const double factors[] = {[MSI_SHARE_WHOLE] = 1, [MSI_SHARE_PART] = part, [MSI_SHARE_TWICE] = 2 * part};
+    return factors[share];
 }

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/pmi.h"
-#include "bootstrap/pmix.h"
 #include "os/host.h"
 
 #include <stdio.h>
@@ -45,14 +44,12 @@ mst_status msi_discover_address(const struct msi_settings *settings, const struc
     struct msi_address offer, agreed;
     if (launch->source == MSI_ADDRESS_FROM_ENV) return MST_OK;
     bool pmix = launch->source == MSI_ADDRESS_FROM_PMIX;
-    struct msi_pmix_job job = {.rank = launch->rank.value,
-                               .size = launch->size.value,
-                               .library = settings->pmix_library,
-                               .advice = launch->launcher->advice};
+    struct msi_pmi_job job = {.rank = launch->rank.value,
+                              .size = launch->size.value,
+                              .library = settings->pmix_library,
+                              .advice = launch->launcher->advice};
     mst_status st = make_offer(settings, launch, &offer);
-    if (st == MST_OK)
-        st = pmix ? msi_pmix_agree(&job, &offer, wait, &agreed)
-                  : msi_pmi_agree(job.rank, &offer, wait, &agreed);
+    if (st == MST_OK) st = (pmix ? msi_pmix_agree : msi_pmi_agree)(&job, &offer, wait, &agreed);
     if (st != MST_OK) return st;
     const char *from = pmix ? "rank 0, through PMIx" : "rank 0, through PMI";
     strcpy(launch->host, agreed.host);

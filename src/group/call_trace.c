@@ -1,7 +1,6 @@
 /* call_trace.c - describes a call for the sinks: flight recorder and profiler. See call.h. */
 #include "group/call.h"
 #include "prof/record/event_ring.h"
-#include "prof/record/names.h"
 #include "prof/record/recorder.h"
 
 /* The bytes of a call, as they are counted for bandwidths. */

@@ -36,6 +36,7 @@ enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
 static int me, size;
 static const char *new_backend; /* to switch to after a step; NULL: none */
 static bool in_group;
+static sigset_t term; /* SIGTERM */
 
 struct model {
     int stages, parts, step;
@@ -137,8 +138,11 @@ static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stag
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     fflush(stdout);
     REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
-    if (!strcmp(how, "killed"))
-        for (;;) pause(); /* the launcher kills the survivors */
+    if (!strcmp(how, "killed")) {
+        int signal_of_launcher;
+        sigwait(&term, &signal_of_launcher);
+        exit(1);
+    }
     if (!strcmp(how, "times_out") && me != stage) CHECK(mst_send(&me, 1, MST_I32, stage));
     CHECK(mst_pipeline_free(p));
     REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "was freed");
@@ -444,6 +448,11 @@ int main(int argc, char **argv) {
         size = atoi(getenv("WORLD_SIZE"));
         ring(number[2]);
     }
+    /* The launcher terminates the survivors of a killed rank after 500 ms; they report the failure first. */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    bool killed = argc > 2 && !strcmp(what, "fail") && !strcmp(argv[2], "killed");
+    if (killed || !strcmp(what, "first_stage_leaves")) pthread_sigmask(SIG_BLOCK, &term, NULL);
     CHECK(mst_init());
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);

@@ -582,6 +582,16 @@ class Large(ReportTest):
         self.assertEqual(process.returncode, 0, process.stderr.read())
         return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
+    @unittest.skipIf(SANITIZED, "a sanitizer needs more memory than the limit")
+    def test_too_little_memory(self):
+        trace_make.make(self.dir, 2, 50000, hosts=1, processes=1)
+        page = os.path.join(self.folder, "page.html")
+        limit = 4 << 20
+        limited = lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        rc, _, err = self.muster("report", self.dir, "-o", page, preexec_fn=limited)
+        self.assertEqual((rc, err), (1, b"muster report: out of memory\n"))
+        self.assertEqual(os.listdir(self.folder), ["out"])
+
     def test_time_and_memory(self):
         trace_make.make(self.dir, self.RANKS, self.EVENTS, hosts=8, processes=os.cpu_count())
         page, merged = (os.path.join(self.folder, name) for name in ("page.html", "all.json"))

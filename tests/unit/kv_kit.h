@@ -64,15 +64,15 @@ struct noted {
     mst_status status;
 };
 
-static inline void note_wake(struct msi_kv_waiter *waiter, mst_status status) {
+static inline void note_wake(struct msi_kv_waiter *waiter) {
     struct noted *noted = msi_container(waiter, struct noted, waiter);
     noted->woken++;
-    noted->status = status;
+    noted->status = waiter->status;
 }
 
 /* Begins a wait; whether it waits now. Anything but MST_OK and MST_ERR_PEER_LOST is a failure. */
 static inline bool begins(struct msi_kv *kv, const struct msi_store_req *req,
-                          const struct msi_kv_guard *guard, struct noted *noted) {
+                          const struct msi_store_req *guard, struct noted *noted) {
     bool waiting = true;
     *noted = (struct noted){.waiter.wake = note_wake};
     noted->status = msi_kv_wait_begin(kv, req, guard, &noted->waiter, &waiting);

@@ -64,15 +64,14 @@ static void fill(struct msi_op_stats *stats, uint64_t calls) {
     uint64_t random = 5;
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t r = kit_random(&random);
-        struct msi_op_stats_call call =
-            kit_call(&groups[r % 3], names[r / 3 % 5], MSI_SHARE_PART, r / 15 % 3 * 1000, i,
-                     kit_random(&random) >> (24 + r / 45 % 40));
+        struct msi_record call = kit_call(&groups[r % 3], names[r / 3 % 5], MSI_SHARE_PART, r / 15 % 3 * 1000,
+                                          i, kit_random(&random) >> (24 + r / 45 % 40));
         call.function = r / 1000 % 2 ? "step" : "main";
-        call.work = r / 2000 % 2;
-        call.waited_ns = call.duration_ns / 3;
-        call.message = r / 3 % 5 == 4;
+        if (r / 2000 % 2) call.flags |= MSI_RECORD_WORK;
+        call.waited = call.device / 3;
+        if (r / 3 % 5 == 4) call.flags |= MSI_RECORD_MESSAGE;
         call.status = r / 4000 % 50 ? MST_OK : MST_ERR_TIMEOUT;
-        msi_op_stats_add(stats, &call);
+        kit_add_call(stats, &call);
     }
 }
 

@@ -106,12 +106,11 @@ mst_status msi_clock_server_open(const char *host, int clients, struct msi_clock
     if (st == MST_OK) st = listen_at(host, &made->fds[1].fd, port);
     int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
     if (error) st = msi_fail_errno(error, "cannot start the thread of the clock server");
-    if (st != MST_OK) {
+    if (st == MST_OK)
+        *server = made;
+    else
         release(made);
-        return st;
-    }
-    *server = made;
-    return MST_OK;
+    return st;
 }
 
 void msi_clock_server_close(struct msi_clock_server *s) {

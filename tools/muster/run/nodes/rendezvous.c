@@ -1,6 +1,8 @@
 /* rendezvous.c - see rendezvous.h. */
 #include "run/nodes/rendezvous.h"
 
+#include "run/nodes/node_msg.h"
+
 #include "base/error.h"
 #include "os/clock.h"
 #include "wire/url.h"

@@ -163,7 +163,6 @@ mst_status bind_open(struct bind *bind, enum bind_how how, int n) {
 
 void bind_close(struct bind *bind) {
     free(bind->sets);
-    *bind = (struct bind){0};
 }
 
 const cpu_set_t *bind_of(const struct bind *bind, int local_rank) {

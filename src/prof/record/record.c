@@ -1,5 +1,5 @@
-/* names.c - see names.h. */
-#include "prof/record/names.h"
+/* record.c - see record.h. */
+#include "prof/record/record.h"
 #include "base/table.h"
 
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /*
- * json_number.c - see json_number.h.
+ * number.c - numbers of the JSON reader. See parts.h.
  *
  * Most numbers have so few digits that the digits and the power of ten are exact doubles; one multiplication
  * or division then rounds correctly. strtod converts the others, without a decimal point, since that depends
  * on the locale.
  */
-#include "base/json_number.h"
+#include "base/json/parts.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* json_write.c - writing JSON. See json.h. */
+/* write.c - the JSON writer. See json.h. */
 #include "base/json.h"
-#include "base/json_text.h"
+#include "base/json/parts.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* status.c - names, texts and scopes of statuses, from the table in status.h. */
+/* names.c - statuses, dtypes and operations: names, texts, scopes and sizes, from the public tables. */
+#include <muster/dtype.h>
 #include <muster/status.h>
 #include <muster/version.h>
 
@@ -30,4 +31,24 @@ mst_scope mst_status_scope(mst_status status) {
 
 const char *mst_version(void) {
     return MST_VERSION_STRING;
+}
+
+#define DTYPE_ENTRY(number, name, bytes, text) [number] = {bytes, text},
+#define OP_ENTRY(number, name, text)           [number] = (text),
+static const struct {
+    unsigned char size;
+    const char *name;
+} dtypes[MST_DTYPE_COUNT] = {{0, "?"}, MST_DTYPE_TABLE(DTYPE_ENTRY)};
+static const char *const op_names[MST_OP_COUNT] = {MST_OP_TABLE(OP_ENTRY)};
+
+size_t mst_dtype_size(mst_dtype dtype) {
+    return (unsigned)dtype < MST_DTYPE_COUNT ? dtypes[dtype].size : 0;
+}
+
+const char *mst_dtype_name(mst_dtype dtype) {
+    return (unsigned)dtype < MST_DTYPE_COUNT ? dtypes[dtype].name : "?";
+}
+
+const char *mst_op_name(mst_op op) {
+    return (unsigned)op < MST_OP_COUNT ? op_names[op] : "?";
 }

@@ -1,19 +1,16 @@
-/* json_text.h - the bytes of strings, for json.c and json_write.c. */
-#ifndef MSI_BASE_JSON_TEXT_H
-#define MSI_BASE_JSON_TEXT_H
+/* parts.h - strings and numbers in JSON's notation, in any locale. Shared by the files of this folder. */
+#ifndef MSI_BASE_JSON_PARTS_H
+#define MSI_BASE_JSON_PARTS_H
 
 #include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-/* A character of one byte that needs no escape: ASCII without quote, backslash and control characters. */
-static inline bool msi_json_plain(char c) {
-    unsigned char byte = (unsigned char)c;
-    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
-}
-
-/* The first byte from at on that is not plain, or end. Checks eight bytes at a time. */
+/*
+ * The first byte from at on that is not plain, or end. Plain is ASCII without quote, backslash and control
+ * characters. Checks eight bytes at a time.
+ */
 static inline const char *msi_json_plain_end(const char *at, const char *end) {
     const uint64_t ones = 0x0101010101010101;
     while (end - at >= 8) {
@@ -26,7 +23,7 @@ static inline const char *msi_json_plain_end(const char *at, const char *end) {
         if (marks) return at + __builtin_ctzll(marks) / 8;
         at += 8;
     }
-    while (at < end && msi_json_plain(*at)) at++;
+    while (at < end && *at >= 0x20 && (unsigned char)*at < 0x80 && *at != '"' && *at != '\\') at++;
     return at;
 }
 
@@ -49,5 +46,25 @@ static inline int msi_utf8_length(const char *at, const char *end) {
     }
     return n;
 }
+
+/* digits * 10^exponent; many: the text has more than 19 digits, and digits is invalid. */
+struct msi_json_number {
+    const char *begin, *end; /* of the text */
+    uint64_t digits;
+    int64_t exponent;
+    bool negative, many;
+};
+
+static inline bool msi_is_digit(char c) {
+    return (unsigned char)(c - '0') < 10;
+}
+
+/* Reads the longest number from at on. NULL, or the place where a digit is missing. */
+const char *msi_json_number_read(const char *at, const char *end, struct msi_json_number *number);
+
+/* The nearest double; false: out of range. */
+bool msi_json_number_double(const struct msi_json_number *number, double *value);
+/* Exact; false: it has a fraction, does not fit, or has more than 19 digits. */
+bool msi_json_number_int(const struct msi_json_number *number, int64_t *value);
 
 #endif

@@ -1,8 +1,8 @@
-/* json.c - the JSON reader. See json.h. */
+/* read.c - the JSON reader. See json.h. */
 #include "base/json.h"
-#include "base/json_number.h"
-#include "base/json_text.h"
+#include "base/json/parts.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 bool msi_json_fail(struct msi_json *in, const char *expected) {
@@ -15,14 +15,16 @@ static bool fail_at(struct msi_json *in, const char *at, const char *expected) {
     return msi_json_fail(in, expected);
 }
 
-static inline bool is_blank(char c) {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+/* The same for functions that return a pointer. */
+static const char *bad_at(struct msi_json *in, const char *at, const char *expected) {
+    fail_at(in, at, expected);
+    return NULL;
 }
 
 /* Skips blanks; true if the next byte is c. */
 static inline bool next_is(struct msi_json *in, char c) {
     const char *at = in->at;
-    while (at < in->end && is_blank(*at)) at++;
+    while (at < in->end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at++;
     in->at = at;
     return at < in->end && *at == c;
 }
@@ -120,28 +122,17 @@ static const char *check_escape(struct msi_json *in, const char *at) {
     static const char pair[] = "the second half of a surrogate pair";
     at++;
     if (at < in->end && *at && strchr("\"\\/bfnrt", *at)) return at + 1;
-    if (at == in->end || *at != 'u') {
-        fail_at(in, at, "one of \"\\/bfnrtu after the backslash");
-        return NULL;
-    }
+    if (at == in->end || *at != 'u') return bad_at(in, at, "one of \"\\/bfnrtu after the backslash");
     int unit = take_unit(in, at + 1);
     if (unit < 0) return NULL;
-    if (is_surrogate(unit, 0xdc00)) {
-        fail_at(in, at - 1, "the first half of a surrogate pair");
-        return NULL;
-    }
+    if (is_surrogate(unit, 0xdc00)) return bad_at(in, at - 1, "the first half of a surrogate pair");
     at += 5;
     if (!is_surrogate(unit, 0xd800)) return at;
     for (int i = 0; i < 2; i++, at++)
-        if (at == in->end || *at != "\\u"[i]) {
-            fail_at(in, at, pair);
-            return NULL;
-        }
+        if (at == in->end || *at != "\\u"[i]) return bad_at(in, at, pair);
     unit = take_unit(in, at);
     if (unit < 0) return NULL;
-    if (is_surrogate(unit, 0xdc00)) return at + 4;
-    fail_at(in, at - 2, pair);
-    return NULL;
+    return is_surrogate(unit, 0xdc00) ? at + 4 : bad_at(in, at - 2, pair);
 }
 
 /* Reads the rest of a string with characters that are not plain. */
@@ -194,20 +185,13 @@ bool msi_json_key(struct msi_json *in, struct msi_json_text *key) {
     return true;
 }
 
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 /* Reads true, false or null; its first letter is known to match. */
 static bool take_word(struct msi_json *in, const char *word) {
-    const char *at = in->at;
-    for (const char *w = word; *w; w++, at++)
-        if (at == in->end)
-            return fail_at(in, at, word);
-        else if (*at != *w)
-            return msi_json_fail(in, word);
-    if (at < in->end && is_letter(*at)) return msi_json_fail(in, word);
-    in->at = at;
+    size_t n = strlen(word), left = (size_t)(in->end - in->at);
+    if (memcmp(in->at, word, n < left ? n : left) != 0) return msi_json_fail(in, word);
+    if (left < n) return fail_at(in, in->end, word);
+    if (left > n && (isalnum((unsigned char)in->at[n]) || in->at[n] == '_')) return msi_json_fail(in, word);
+    in->at += n;
     return true;
 }
 
