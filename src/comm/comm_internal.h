@@ -4,9 +4,8 @@
 
 #include "comm/comm.h"
 #include "comm/engine.h"
+#include "os/lock.h"
 #include "prof/record/message_seq.h"
-
-#include <stdatomic.h>
 
 /* How long a wait has gone on. */
 struct msi_idle {
@@ -65,9 +64,8 @@ struct msi_comm {
     struct msi_comm_lists ops;
     struct msi_message_seq message_seq; /* numbers of messages, while profiling */
 
-    pthread_mutex_t lock; /* rule 2 */
-    _Atomic int waiters;  /* threads that wait for the lock */
-    pthread_cond_t changed;
+    struct msi_lock lock; /* rule 2 */
+    struct msi_condition changed;
     pthread_t thread;
     bool threaded, ending; /* the communicator's thread advances the operations; it is to end */
     int inside;            /* threads that run a blocking operation themselves */
@@ -90,17 +88,12 @@ struct msi_comm {
     } waiting;
 };
 
-/* Rule 2. The thread that has the lock looks at waiters while it waits for other ranks. */
-void msi_comm_wait_for_lock(struct msi_comm *comm);
+/* Rule 2. */
 static inline void msi_comm_lock(struct msi_comm *comm) {
-    if (pthread_mutex_trylock(&comm->lock) != 0) msi_comm_wait_for_lock(comm);
+    msi_lock_enter(&comm->lock);
 }
 static inline void msi_comm_unlock(struct msi_comm *comm) {
-    pthread_mutex_unlock(&comm->lock);
-}
-/* Does another thread wait for the lock? */
-static inline bool msi_comm_is_awaited(const struct msi_comm *comm) {
-    return atomic_load_explicit(&comm->waiters, memory_order_relaxed) > 0; /* only a hint */
+    msi_lock_leave(&comm->lock);
 }
 
 /* Of a wait whose clock does not run yet. */

@@ -72,13 +72,23 @@ static unsigned bit(bool given, unsigned option) {
     return given ? option : 0;
 }
 
-static unsigned given_options(const mst_call *o) {
-    unsigned given = bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) |
-                     bit(o->deterministic, DETERMINISTIC) | bit(o->wait_all_ranks, WAIT_ALL_RANKS);
-    bool rare = o->in || o->counts || o->in_splits || o->out_splits || o->sender || o->factor != 0;
-    if (!rare) return given;
-    return given | bit(o->factor != 0, FACTOR) | bit(o->in, IN) | bit(o->counts, COUNTS) |
-           bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) | bit(o->sender, SENDER);
+/* Not inline: most calls give none of them. */
+__attribute__((noinline)) static unsigned given_options(const mst_call *o) {
+    return bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) | bit(o->deterministic, DETERMINISTIC) |
+           bit(o->wait_all_ranks, WAIT_ALL_RANKS) | bit(o->factor != 0, FACTOR) | bit(o->in, IN) |
+           bit(o->counts, COUNTS) | bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) |
+           bit(o->sender, SENDER);
+}
+
+/* Are all options of single calls zero, except .op, .root and .tag where the kind uses them? */
+static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
+    unsigned used = used_options[kind];
+    uintptr_t rare = (uintptr_t)o->in | (uintptr_t)o->counts | (uintptr_t)o->in_splits |
+                     (uintptr_t)o->out_splits | (uintptr_t)o->sender;
+    unsigned flags = (unsigned)o->deterministic | (unsigned)o->wait_all_ranks;
+    unsigned numbers = (used & OP ? 0 : (unsigned)o->op) | (used & ROOT ? 0 : (unsigned)o->root) |
+                       (used & TAG ? 0 : (unsigned)o->tag);
+    return !(rare | flags | numbers) && o->factor == 0;
 }
 
 /* Not inline, as fail_not_member. */
@@ -90,7 +100,8 @@ __attribute__((noinline, cold)) static mst_status fail_unused(const char *name, 
                     names[__builtin_ctz(unused)]);
 }
 
-mst_status msi_call_check_options(const char *name, enum msi_kind kind, const mst_call *options) {
+__attribute__((noinline)) mst_status msi_call_check_options(const char *name, enum msi_kind kind,
+                                                            const mst_call *options) {
     unsigned unused = given_options(options) & ~(unsigned)used_options[kind];
     return unused ? fail_unused(name, unused) : msi_check_timeout(options->timeout_ms);
 }
@@ -122,6 +133,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->group = msi_call_group(name, &call->options.site, call->options.group);
     if (!call->group) return MST_ERR_STATE;
     if (call->group->rank < 0) return fail_not_member(call->group);
+    if (gives_only_usual(kind, &call->options) && call->options.timeout_ms >= 0) return MST_OK;
     return msi_call_check_options(name, kind, &call->options);
 }
 
@@ -187,7 +199,7 @@ __attribute__((noinline, cold)) static mst_status fail_concurrent(const mst_grou
                     function ? function : "?", msi_group_show(group, show, sizeof show));
 }
 
-mst_status msi_gate_enter(mst_group *group, const char *name, const mst_site *site) {
+static inline mst_status enter_gate(mst_group *group, const char *name, const mst_site *site) {
     struct msi_group_gate *gate = &group->gate;
     /* What the last thread did in a collective is seen by the next one. */
     if (atomic_exchange_explicit(&gate->held, true, memory_order_acquire)) return fail_concurrent(group);
@@ -199,13 +211,12 @@ mst_status msi_gate_enter(mst_group *group, const char *name, const mst_site *si
     return MST_OK;
 }
 
-void msi_gate_leave(mst_group *group) {
-    atomic_store_explicit(&group->gate.held, false, memory_order_release); /* see msi_gate_enter */
+mst_status msi_gate_enter(mst_group *group, const char *name, const mst_site *site) {
+    return enter_gate(group, name, site);
 }
 
-/* Is it a collective that is not part of a larger call, which has the gate? */
-static bool needs_gate(const struct msi_call *call) {
-    return !msi_call_is_message(call) && !msi_whole_is_on(call->group);
+void msi_gate_leave(mst_group *group) {
+    atomic_store_explicit(&group->gate.held, false, memory_order_release); /* see msi_gate_enter */
 }
 
 static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory *memory) {
@@ -221,11 +232,12 @@ static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory
 mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     const mst_call *o = &call->options;
     mst_memory memory;
-    bool gated = needs_gate(call);
-    mst_status st = gated ? msi_gate_enter(call->group, call->name, &o->site) : MST_OK;
+    /* A collective that is part of a larger call finds the gate held by that call. */
+    call->gated = !msi_call_is_message(call) && !msi_whole_is_on(call->group);
+    mst_status st = call->gated ? enter_gate(call->group, call->name, &o->site) : MST_OK;
     if (st != MST_OK) return st;
     st = alloc_op(call, buffer, &memory);
-    if (st != MST_OK && gated) msi_gate_leave(call->group);
+    if (st != MST_OK && call->gated) msi_gate_leave(call->group);
     if (st != MST_OK) return st;
     struct msi_op *op = &call->work->op;
     msi_op_set_call(op, call->kind);
@@ -271,7 +283,7 @@ mst_status msi_call_submit(struct msi_call *call) {
     if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_sinks_on();
     mst_status st = watch ? go_watched(call, watch) : go(call);
-    if (needs_gate(call)) msi_gate_leave(call->group);
+    if (call->gated) msi_gate_leave(call->group);
     return st;
 }
 

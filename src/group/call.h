@@ -17,6 +17,7 @@ struct msi_call {
     size_t element; /* bytes of one */
     size_t count;
     int root;                          /* group rank, also of a message's peer; -1: none */
+    bool gated;                        /* it has entered the group's gate */
     bool variable;                     /* message: only the sender knows its length */
     const struct msi_op *op;           /* its description, once there is one */
     uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */

@@ -30,8 +30,11 @@ static int peer_of(const struct msi_call *call) {
 /* The composed call that this thread is in. */
 static _Thread_local struct msi_whole *current;
 
+static _Atomic int wholes; /* of all threads; reading it is cheaper than current */
+
 bool msi_whole_is_on(const mst_group *group) {
-    return current && current->group == group;
+    /* Only the changes of this thread matter. */
+    return atomic_load_explicit(&wholes, memory_order_relaxed) && current && current->group == group;
 }
 
 /* The composed call that the call is a part of; NULL: none, also inside a callback. */
@@ -144,6 +147,7 @@ mst_status msi_whole_begin(struct msi_whole *whole) {
     whole->begin = msi_sinks_on() & MSI_SINK_RECORD ? msi_tick() : 0;
     whole->outer = current;
     current = whole;
+    atomic_fetch_add_explicit(&wholes, 1, memory_order_relaxed);
     return MST_OK;
 }
 
@@ -158,6 +162,7 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
     if (status != MST_OK && whole->seq && whole->begin && !whole->recorded) record_failure(whole, status);
     current = whole->outer;
+    atomic_fetch_sub_explicit(&wholes, 1, memory_order_relaxed);
     msi_gate_leave(whole->group);
     return status;
 }

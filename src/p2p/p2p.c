@@ -131,7 +131,7 @@ __attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, const str
     const char *came = in->ops->peek(in, &n);
     bool oversubscribed = comm->ranks.oversubscribed; /* then the sender may need this processor */
     for (uint32_t i = oversubscribed ? YIELDS : msi_comm_spins(comm);
-         !came && i > 0 && !msi_comm_is_awaited(comm); i--) {
+         !came && i > 0 && !msi_lock_is_awaited(&comm->lock); i--) {
         if (oversubscribed)
             sched_yield();
         else

@@ -66,8 +66,6 @@ mst_status msi_comm_new(const struct msi_comm_options *options, const struct msi
     struct msi_comm_lists *ops = &made->ops;
     struct msi_list *lists[] = {&ops->queue, &ops->messages, &ops->ended, &ops->kept, &ops->spare};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) msi_list_init(lists[i]);
-    pthread_mutex_init(&made->lock, NULL);
-    msi_cond_init(&made->changed);
     *comm = made;
     return MST_OK;
 }
@@ -87,7 +85,7 @@ void msi_comm_free(struct msi_comm *comm) {
     if (msi_comm_has_thread(comm)) {
         msi_comm_lock(comm);
         comm->ending = true;
-        pthread_cond_broadcast(&comm->changed);
+        msi_condition_tell(&comm->changed);
         msi_comm_unlock(comm);
         pthread_join(comm->thread, NULL);
     }
@@ -101,8 +99,6 @@ void msi_comm_free(struct msi_comm *comm) {
     msi_message_seq_free(&comm->message_seq);
     msi_wait_report_remove(comm);
     msi_comm_stop_watching(comm);
-    pthread_cond_destroy(&comm->changed);
-    pthread_mutex_destroy(&comm->lock);
     free_memory(comm);
 }
 

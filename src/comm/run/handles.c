@@ -9,7 +9,7 @@ static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wa
     int64_t until =
         wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
     if (until > wait->deadline) until = wait->deadline;
-    msi_cond_wait_until(&comm->changed, &comm->lock, until);
+    msi_condition_wait(&comm->changed, &comm->lock, until);
     return msi_now() < wait->deadline;
 }
 
@@ -55,12 +55,6 @@ static struct mst_work *lookup_locked(mst_work *handle) {
 static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, const struct msi_wait *wait) {
     if (idle->since && msi_now() >= wait->deadline) return false;
     return msi_comm_is_patient(idle) || !msi_comm_has_thread(comm);
-}
-
-void msi_comm_wait_for_lock(struct msi_comm *comm) {
-    atomic_fetch_add_explicit(&comm->waiters, 1, memory_order_relaxed);
-    pthread_mutex_lock(&comm->lock);
-    atomic_fetch_sub_explicit(&comm->waiters, 1, memory_order_relaxed);
 }
 
 /* Another thread may wait for the same one, and be first. */

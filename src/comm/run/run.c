@@ -101,7 +101,7 @@ static void *run_thread(void *context) {
         if (comm->ending) break;
         if (msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages)) {
             bool (*watch)(struct msi_comm *) = comm->engine->watch_streams;
-            if (!watch || !watch(comm)) pthread_cond_wait(&comm->changed, &comm->lock);
+            if (!watch || !watch(comm)) msi_condition_wait(&comm->changed, &comm->lock, INT64_MAX);
             idle = (struct msi_idle){0};
         } else {
             msi_comm_idle(comm, &idle, true);
@@ -162,7 +162,7 @@ static mst_status run_alone(struct mst_work *work) {
     work->blocking = !work->wait.cancel;
     comm->inside++;
     while (!work->done && !comm->threaded) {
-        bool shared = comm->inside > 1 || msi_comm_is_awaited(comm);
+        bool shared = comm->inside > 1 || msi_lock_is_awaited(&comm->lock);
         if (shared && start_thread(comm) == MST_OK) break; /* without a thread they take turns */
         if (msi_comm_advance(comm))
             idle = (struct msi_idle){0};
@@ -197,7 +197,7 @@ static mst_status run_here(struct mst_work *work) {
 }
 
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op) {
-    if (!comm->engine->message_now || pthread_mutex_trylock(&comm->lock) != 0) return false;
+    if (!comm->engine->message_now || !msi_lock_try(&comm->lock)) return false;
     bool done = !comm->threaded && comm->failure.status == MST_OK && comm->engine->message_now(comm, op);
     msi_comm_unlock(comm);
     return done;
@@ -219,7 +219,7 @@ static mst_status submit(struct mst_work *work) {
     if (st != MST_OK) return st;
     wake(comm);
     msi_comm_advance(comm);
-    pthread_cond_broadcast(&comm->changed);
+    msi_condition_tell(&comm->changed);
     run_callbacks(comm);
     return MST_OK;
 }
@@ -268,7 +268,7 @@ bool msi_comm_batch_begin(struct msi_comm *comm) {
     msi_comm_lock(comm);
     bool nested =
         comm->batch.current && pthread_equal(comm->batch.thread, pthread_self()); /* in a callback */
-    while (!nested && comm->batch.current) pthread_cond_wait(&comm->changed, &comm->lock);
+    while (!nested && comm->batch.current) msi_condition_wait(&comm->changed, &comm->lock, INT64_MAX);
     if (!nested) {
         if (++comm->batch.count == 0) comm->batch.count = 1;
         comm->batch.current = comm->batch.count;
@@ -281,7 +281,7 @@ bool msi_comm_batch_begin(struct msi_comm *comm) {
 void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
     comm->batch.current = 0;
-    pthread_cond_broadcast(&comm->changed);
+    msi_condition_tell(&comm->changed);
     msi_comm_help(comm);
     msi_comm_unlock(comm);
 }

@@ -213,7 +213,7 @@ static bool must_help(const struct msi_comm *comm) {
 
 /* Other threads must get a chance. */
 static void pause_a_little(struct msi_comm *comm, bool yield) {
-    bool let_go = comm->threaded || yield || msi_comm_is_awaited(comm);
+    bool let_go = comm->threaded || yield || msi_lock_is_awaited(&comm->lock);
     if (let_go) msi_comm_unlock(comm);
     if (yield)
         sched_yield();
