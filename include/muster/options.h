@@ -46,8 +46,10 @@ template <class T> void **mst_pointer_address(T **pointer) {
     }
 #define MST_OPTIONS(type, ...) mst_options<type>({.size = sizeof(type), .site = MST_HERE, __VA_ARGS__})
 
+/* The last positional argument, and the options. */
+#define MST_LAST(type, ...) MST_FIRST(__VA_ARGS__, ), MST_OPTIONS(type, MST_REST(__VA_ARGS__, ))
+
 /* MST_CALL_n: a call with n positional arguments. */
-#define MST_LAST(type, ...)                     MST_FIRST(__VA_ARGS__, ), MST_OPTIONS(type, MST_REST(__VA_ARGS__, ))
 #define MST_CALL_0(name, type, ...)             name##_with(MST_OPTIONS(type, __VA_ARGS__))
 #define MST_CALL_1(name, type, ...)             name##_with(MST_LAST(type, __VA_ARGS__))
 #define MST_CALL_2(name, type, a, ...)          name##_with(a, MST_LAST(type, __VA_ARGS__))
@@ -125,7 +127,8 @@ template <class T> void **mst_pointer_address(T **pointer) {
  * compiler, except where an argument has braces.
  */
 #define MST_PEER_IS_GIVEN(n, before, rest)                                                                   \
-    ((rest)[0] && (rest)[0] != '.' && (!__builtin_strchr(before, '{') || mst_count_positional(before "," rest) >= (n)))
+    (__builtin_strchr(before, '{') ? mst_count_positional(before "," rest) >= (n)                            \
+                                   : (rest)[0] && (rest)[0] != '.')
 #define MST_CALL_PEER_2(name, type, a, ...)                                                                  \
     name##_args(MST_PEER_ARGS(name, type, a, __VA_ARGS__), MST_PEER_IS_GIVEN(2, #a, #__VA_ARGS__))
 #define MST_CALL_PEER_3(name, type, a, b, ...)                                                               \

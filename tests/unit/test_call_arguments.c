@@ -108,6 +108,17 @@ static void a_given_peer_is_accepted_in_every_form(void **state) {
     assert_ok(mst_wait(work));
 }
 
+/* The text of the argument in the place of the peer begins with a dot, but it belongs to the literal. */
+static void a_peer_after_a_designated_literal_is_accepted(void **state) {
+    (void)state;
+    static const int32_t expected[4] = {1, 2, 3, 4};
+    mst_work *work;
+    mst_status st = mst_isend(&(struct vec4){.x = 1, .y = 2, .z = 3, .w = 4}, 4, MST_I32, 0, .work = &work);
+    assert_ok(st);
+    receive(expected, 0);
+    assert_ok(mst_wait(work));
+}
+
 static void bytes_have_positional_peers(void **state) {
     (void)state;
     mst_bytes bytes = {NULL, 0};
@@ -259,6 +270,7 @@ int main(void) {
         cmocka_unit_test(a_missing_peer_is_named),
         cmocka_unit_test(a_missing_peer_after_a_compound_literal_is_named),
         cmocka_unit_test(a_given_peer_is_accepted_in_every_form),
+        cmocka_unit_test(a_peer_after_a_designated_literal_is_accepted),
         cmocka_unit_test(bytes_have_positional_peers),
         cmocka_unit_test(peers_and_roots_are_ranks_of_the_group),
         cmocka_unit_test(too_many_positional_arguments_are_rejected),
