@@ -6,9 +6,9 @@
  * default of each field. The macro sets its size and the caller's file, line and function. Bindings for other
  * languages use the _with functions and may pass NULL for the options.
  *
- * C11: all arguments initialize one struct, the positional ones first, so that compound literals may be
- * arguments: mst_new_group((int[]){0, 1}, 2, &group).
- * C++20: the same calls compile; the named options must be in the order in which their struct declares them.
+ * C11: all arguments initialize one struct, the positional ones first. So compound literals may be arguments:
+ * mst_new_group((int[]){0, 1}, 2, &group).
+ * C++20: the syntax is the same. The named options must be in the order in which their struct declares them.
  */
 #ifndef MUSTER_OPTIONS_H
 #define MUSTER_OPTIONS_H
@@ -19,7 +19,10 @@
 #define MST_FIRST(first, ...) first
 #define MST_REST(first, ...)  __VA_ARGS__
 
-/* The first fields of every options struct. A positional argument too many initializes the first one. */
+/*
+ * The first fields of every options struct. A positional argument too many initializes the first one: the
+ * compiler warns, and the call returns MST_ERR_INVALID.
+ */
 #define MST_OPTIONS_HEAD                                                                                     \
     MST_OPTION(const struct mst_options_must_be_named *positional);                                          \
     MST_OPTION(size_t size);                                                                                 \
