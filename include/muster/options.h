@@ -6,9 +6,9 @@
  * default of each field. The macro sets its size and the caller's file, line and function. Bindings for other
  * languages use the _with functions and may pass NULL for the options.
  *
- * C11: all arguments initialize one struct, the positional ones first, so that compound literals may be
- * arguments: mst_new_group((int[]){0, 1}, 2, &group).
- * C++20: the same calls compile; the named options must be in the order in which their struct declares them.
+ * C11: all arguments initialize one struct, the positional ones first. So compound literals may be arguments:
+ * mst_new_group((int[]){0, 1}, 2, &group).
+ * C++20: the syntax is the same. The named options must be in the order in which their struct declares them.
  */
 #ifndef MUSTER_OPTIONS_H
 #define MUSTER_OPTIONS_H
@@ -19,7 +19,10 @@
 #define MST_FIRST(first, ...) first
 #define MST_REST(first, ...)  __VA_ARGS__
 
-/* The first fields of every options struct. A positional argument too many initializes the first one. */
+/*
+ * The first fields of every options struct. A positional argument too many initializes the first one: the
+ * compiler warns, and the call returns MST_ERR_INVALID.
+ */
 #define MST_OPTIONS_HEAD                                                                                     \
     MST_OPTION(const struct mst_options_must_be_named *positional);                                          \
     MST_OPTION(size_t size);                                                                                 \
@@ -46,8 +49,10 @@ template <class T> void **mst_pointer_address(T **pointer) {
     }
 #define MST_OPTIONS(type, ...) mst_options<type>({.size = sizeof(type), .site = MST_HERE, __VA_ARGS__})
 
+/* The last positional argument, and the options. */
+#define MST_LAST(type, ...) MST_FIRST(__VA_ARGS__, ), MST_OPTIONS(type, MST_REST(__VA_ARGS__, ))
+
 /* MST_CALL_n: a call with n positional arguments. */
-#define MST_LAST(type, ...)                     MST_FIRST(__VA_ARGS__, ), MST_OPTIONS(type, MST_REST(__VA_ARGS__, ))
 #define MST_CALL_0(name, type, ...)             name##_with(MST_OPTIONS(type, __VA_ARGS__))
 #define MST_CALL_1(name, type, ...)             name##_with(MST_LAST(type, __VA_ARGS__))
 #define MST_CALL_2(name, type, a, ...)          name##_with(a, MST_LAST(type, __VA_ARGS__))
@@ -125,7 +130,8 @@ template <class T> void **mst_pointer_address(T **pointer) {
  * compiler, except where an argument has braces.
  */
 #define MST_PEER_IS_GIVEN(n, before, rest)                                                                   \
-    ((rest)[0] && (rest)[0] != '.' && (!__builtin_strchr(before, '{') || mst_count_positional(before "," rest) >= (n)))
+    (__builtin_strchr(before, '{') ? mst_count_positional(before "," rest) >= (n)                            \
+                                   : (rest)[0] && (rest)[0] != '.')
 #define MST_CALL_PEER_2(name, type, a, ...)                                                                  \
     name##_args(MST_PEER_ARGS(name, type, a, __VA_ARGS__), MST_PEER_IS_GIVEN(2, #a, #__VA_ARGS__))
 #define MST_CALL_PEER_3(name, type, a, b, ...)                                                               \

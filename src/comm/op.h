@@ -37,7 +37,7 @@ struct msi_op {
     bool name_first;                   /* at the deadline name only the first rank that is missing */
     bool variable;                     /* message: only the sender knows its length */
     mst_bytes *bytes;                  /* receive of a variable length: where the allocated bytes go */
-    int *sender;                       /* receive: where the sender's global rank goes; may be NULL */
+    int *sender;                       /* receive: where the sender's rank goes; may be NULL */
 
     /* Derived from the above by msi_op_sign: what all ranks must call alike. */
     struct msi_call_signature signature;
