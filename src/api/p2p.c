@@ -6,10 +6,6 @@
 
 static mst_status check_peer(struct msi_call *call, bool send, int peer) {
     const char *name = send ? "dst" : "src";
-    if (peer == MST_NO_PEER)
-        return msi_fail(MST_ERR_INVALID,
-                        "give the rank of the other side as the last argument without a name",
-                        "%s is missing", name);
     return !send && peer == MST_ANY_SOURCE ? MST_OK : msi_call_peer(call, name, peer);
 }
 
