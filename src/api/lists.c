@@ -5,7 +5,7 @@
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
-    return call->options.counts ? call->options.counts[rank] : count;
+    return call->options->counts ? call->options->counts[rank] : count;
 }
 
 static mst_status check_list(const char *name, const void *const *list, const struct msi_call *call,
@@ -35,7 +35,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
                                const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_GATHER, given, &call);
-    const size_t *counts = call.options.counts;
+    const size_t *counts = call.options->counts;
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
@@ -53,7 +53,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
                                    const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_REDUCE_SCATTER, given, &call);
-    const size_t *counts = call.options.counts;
+    const size_t *counts = call.options->counts;
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
@@ -78,8 +78,8 @@ static size_t total(const struct msi_call *call, const size_t *counts, size_t co
 static mst_status check_apart(const struct msi_call *call, const void *out, const void *in, size_t count) {
     uintptr_t to = (uintptr_t)out, from = (uintptr_t)in;
     if (to == 0 || from == 0 || to == from) return MST_OK;
-    if (to + total(call, call->options.out_splits, count) <= from) return MST_OK;
-    if (from + total(call, call->options.in_splits, count) <= to) return MST_OK;
+    if (to + total(call, call->options->out_splits, count) <= from) return MST_OK;
+    if (from + total(call, call->options->in_splits, count) <= to) return MST_OK;
     return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap in part");
 }
 
@@ -94,7 +94,7 @@ struct exchange {
 };
 
 static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
-    const size_t *to = call->options.in_splits, *from = call->options.out_splits;
+    const size_t *to = call->options->in_splits, *from = call->options->out_splits;
     bool uneven = to || from;
     if (uneven && !(to && from))
         return msi_fail(MST_ERR_INVALID, "give both, or none", "%s is missing",
@@ -131,7 +131,7 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL_SINGLE, given, &call);
     if (st != MST_OK) return st;
-    const size_t *to = call.options.in_splits, *from = call.options.out_splits;
+    const size_t *to = call.options->in_splits, *from = call.options->out_splits;
     int n = call.group->size;
     st = msi_call_buffer("out", out, from ? any(from, n) : count);
     if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
@@ -145,8 +145,8 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL, given, &call);
     if (st == MST_OK)
-        st = check_list("outs", (const void *const *)outs, &call, count, call.options.out_splits);
-    if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options.in_splits);
+        st = check_list("outs", (const void *const *)outs, &call, count, call.options->out_splits);
+    if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options->in_splits);
     return st == MST_OK
                ? all_to_all(&call,
                             &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype})
@@ -252,7 +252,10 @@ static mst_status coalesced(const char *name, enum msi_kind kind, const struct t
                               .options = &options,
                               .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
-    mst_status st = t->n ? check_coalesced(t) : MST_OK;
+    enum msi_kind each = kind == MSI_KIND_ALL_GATHER ? MSI_KIND_ALL_GATHER_INTO_TENSOR
+                                                     : MSI_KIND_REDUCE_SCATTER_TENSOR; /* uses no .in */
+    mst_status st = msi_call_check_options(name, each, &call);
+    if (st == MST_OK && t->n) st = check_coalesced(t);
     if (st != MST_OK) return st;
     whole.bytes = all_bytes(&whole, t);
     st = msi_whole_begin(&whole);

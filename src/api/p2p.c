@@ -17,7 +17,7 @@ static mst_status check_tag(int tag) {
 static mst_status open_message(const char *name, bool send, int peer, const mst_call *given,
                                struct msi_call *call) {
     mst_status st = msi_call_open_as(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
-    if (st == MST_OK) st = check_tag(call->options.tag);
+    if (st == MST_OK) st = check_tag(call->options->tag);
     if (st == MST_OK) st = check_peer(call, send, peer);
     return st;
 }
@@ -58,13 +58,13 @@ static mst_status run_message(struct msi_call *call, int peer, const void *buf, 
                                .element = call->element,
                                .count = call->count,
                                .peer = peer,
-                               .tag = call->options.tag,
+                               .tag = call->options->tag,
                                .in = send ? buf : NULL,
                                .out = send ? NULL : (void *)(uintptr_t)buf};
     op.bytes = bytes;
-    op.sender = send ? NULL : call->options.sender;
+    op.sender = send ? NULL : call->options->sender;
     call->op = &op;
-    bool done = !call->options.work && !call->options.stream && message_now(call, &op);
+    bool done = !call->options->work && !call->options->stream && message_now(call, &op);
     mst_status st = done ? MST_OK : msi_call_submit_message(call, &op);
     call->op = NULL;
     return st;
@@ -117,13 +117,13 @@ mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, int src, con
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open_as("mst_batch_isend_irecv", MSI_KIND_NONE, given, &call);
-    if (st == MST_OK && call.options.work)
+    if (st == MST_OK && call.options->work)
         st = msi_fail(MST_ERR_INVALID, "leave it out: works has one for each message",
                       "mst_batch_isend_irecv does not use .work");
     if (st == MST_OK && n && (!ops || !works))
         st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", ops ? "works" : "ops");
     if (st != MST_OK) return st;
-    mst_call each = call.options;
+    mst_call each = *call.options;
     each.size = sizeof each;
     size_t begun = 0;
     struct msi_comm *comm;
@@ -147,9 +147,19 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
     return st;
 }
 
+/* Opens a message of variable length, which always blocks. */
+static mst_status open_bytes(const char *name, bool send, int peer, const mst_call *given,
+                             struct msi_call *call) {
+    mst_status st = open_message(name, send, peer, given, call);
+    if (st == MST_OK && call->options->work)
+        st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
+                      "calls on byte strings have no non-blocking form");
+    return st;
+}
+
 mst_status mst_send_bytes_with(const void *data, size_t len, int dst, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_message("mst_send_bytes", true, dst, given, &call);
+    mst_status st = open_bytes("mst_send_bytes", true, dst, given, &call);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
@@ -161,7 +171,7 @@ mst_status mst_send_bytes_with(const void *data, size_t len, int dst, const mst_
 
 mst_status mst_recv_bytes_with(mst_bytes *out, int src, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_message("mst_recv_bytes", false, src, given, &call);
+    mst_status st = open_bytes("mst_recv_bytes", false, src, given, &call);
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;

@@ -166,6 +166,12 @@ mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *
                              struct mst_work **work);
 /* Copies the arrays of the description, so that the caller need not keep them. */
 void msi_comm_copy_arrays(struct mst_work *work);
+/* What an operation is, or the one that it was used for last. */
+struct msi_op_call {
+    const char *name;
+    mst_site site;
+};
+void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call);
 /* Gives back one that was not submitted, and lets go of the lock. */
 void msi_comm_release_op(struct mst_work *work);
 

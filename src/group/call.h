@@ -8,7 +8,8 @@
 
 /* A public call. */
 struct msi_call {
-    mst_call options;
+    const mst_call *options; /* the program's, or copy */
+    mst_call copy;
     mst_group *group;
     mst_work *work; /* NULL before all arguments are checked */
     const char *name;
@@ -45,7 +46,7 @@ static inline uint64_t msi_count_up(_Atomic uint64_t *count) {
  * A thread is in a collective of the group from enter to leave. MST_ERR_STATE: another thread is, and both
  * calls are named.
  */
-mst_status msi_gate_enter(mst_group *group, const char *name, const mst_site *site);
+mst_status msi_gate_enter(mst_group *group);
 void msi_gate_leave(mst_group *group);
 
 /* The default world, which a NULL group stands for; NULL if there is none. */
@@ -54,11 +55,13 @@ void msi_set_default_world(mst_group *world);
 /* The group of a handle (NULL: the default world), or NULL with the failure recorded. Names the call. */
 mst_group *msi_call_group(const char *name, const mst_site *site, const mst_group *handle);
 
-/* Copies the options and finds the group; fails if this rank is not in it. */
-mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call);
-/* The same for a call whose name is not that of its kind. */
+/* Checks the options and finds the group; fails if this rank is not in it. */
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call);
+/* The same for a call that has the name of its kind. */
+static inline mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call) {
+    return msi_call_open_as(msi_kind_names[kind], kind, given, call);
+}
 
 /* Fails if an option is given that calls of this kind do not use, or if .timeout_ms is negative. */
 mst_status msi_call_check_options(const char *name, enum msi_kind kind, const mst_call *options);
@@ -99,7 +102,12 @@ struct msi_whole {
 };
 mst_status msi_whole_begin(struct msi_whole *whole);
 /* Is this thread between the two, on this group? */
-bool msi_whole_is_on(const mst_group *group);
+bool msi_whole_is_here(const mst_group *group);
+extern _Atomic int msi_wholes; /* in all threads; reading it is cheaper than asking which are here */
+static inline bool msi_whole_is_on(const mst_group *group) {
+    /* Only the changes of this thread matter. */
+    return atomic_load_explicit(&msi_wholes, memory_order_relaxed) && msi_whole_is_here(group);
+}
 /* Records a failure before the last operation began. Returns status. */
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 

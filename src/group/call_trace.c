@@ -30,11 +30,10 @@ static int peer_of(const struct msi_call *call) {
 /* The composed call that this thread is in. */
 static _Thread_local struct msi_whole *current;
 
-static _Atomic int wholes; /* of all threads; reading it is cheaper than current */
+_Atomic int msi_wholes;
 
-bool msi_whole_is_on(const mst_group *group) {
-    /* Only the changes of this thread matter. */
-    return atomic_load_explicit(&wholes, memory_order_relaxed) && current && current->group == group;
+bool msi_whole_is_here(const mst_group *group) {
+    return current && current->group == group;
 }
 
 /* The composed call that the call is a part of; NULL: none, also inside a callback. */
@@ -58,7 +57,7 @@ static const char *plain_name(const struct msi_call *call) {
 
 /* .log_name, or the name of the call. */
 static const char *log_name(const struct msi_call *call) {
-    const char *name = call->options.log_name;
+    const char *name = call->options->log_name;
     return name && *name ? name : plain_name(call);
 }
 
@@ -72,7 +71,7 @@ static bool name_record(const struct msi_call *call, struct msi_record *record) 
 }
 
 static void fill_record(const struct msi_call *call, struct msi_record *record) {
-    const mst_call *o = &call->options;
+    const mst_call *o = call->options;
     int flags = o->work ? MSI_RECORD_WORK : 0;
     if (msi_call_is_message(call)) flags |= MSI_RECORD_MESSAGE;
     if (call->kind == MSI_KIND_SEND) flags |= MSI_RECORD_SEND;
@@ -101,14 +100,14 @@ static enum msi_flight_type flight_type(const struct msi_call *call) {
 
 static struct msi_flight_entry_ref begin_flight(const struct msi_call *call, uint64_t tick) {
     struct msi_flight_call entry = {.operation = call->name,
-                                    .site = &call->options.site,
+                                    .site = &call->options->site,
                                     .group = call->group->flight,
                                     .seq = number_of(call),
                                     .count = call->count,
                                     .dtype = (int)call->dtype,
                                     .type = flight_type(call),
                                     .peer = peer_of(call),
-                                    .tag = call->options.tag};
+                                    .tag = call->options->tag};
     return msi_flight_begin(&entry, tick);
 }
 
@@ -133,7 +132,7 @@ void msi_call_trace(const struct msi_call *call, unsigned sinks, struct msi_op_t
     struct msi_whole *whole = whole_of(call);
     if (whole && !whole->seq) whole->seq = number_begun(call);
     if (whole && !whole->last) return;
-    if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
+    if (!call->options->prof && !msi_recorder_wants(log_name(call))) return;
     if (!name_record(call, &op_trace->record)) return;
     op_trace->record.begin = tick;
     fill_record(call, &op_trace->record);
@@ -142,18 +141,18 @@ void msi_call_trace(const struct msi_call *call, unsigned sinks, struct msi_op_t
 }
 
 mst_status msi_whole_begin(struct msi_whole *whole) {
-    mst_status st = msi_gate_enter(whole->group, whole->name, &whole->options->site);
+    mst_status st = msi_gate_enter(whole->group);
     if (st != MST_OK) return st;
     whole->begin = msi_sinks_on() & MSI_SINK_RECORD ? msi_tick() : 0;
     whole->outer = current;
     current = whole;
-    atomic_fetch_add_explicit(&wholes, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&msi_wholes, 1, memory_order_relaxed);
     return MST_OK;
 }
 
 static void record_failure(struct msi_whole *whole, mst_status status) {
     struct msi_op_trace op_trace;
-    struct msi_call call = {.options = *whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
+    struct msi_call call = {.options = whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
     whole->last = true;
     msi_call_trace(&call, MSI_SINK_RECORD, &op_trace);
     msi_op_trace_end(&op_trace, status);
@@ -162,7 +161,7 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
     if (status != MST_OK && whole->seq && whole->begin && !whole->recorded) record_failure(whole, status);
     current = whole->outer;
-    atomic_fetch_sub_explicit(&wholes, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&msi_wholes, 1, memory_order_relaxed);
     msi_gate_leave(whole->group);
     return status;
 }

@@ -67,11 +67,10 @@ struct msi_group_comm {
     char generation[16]; /* "": the first of that backend; else the number of the exchange that made it */
 };
 
-/* Held by the thread that is in a collective of the group, with what it called. */
+/* Held by the thread that is in a collective of the group. */
 struct msi_group_gate {
     _Atomic bool held;
-    _Atomic(const char *) name, file, function;
-    _Atomic int line;
+    _Atomic(struct mst_work *) work; /* its operation, or an earlier one; NULL: none yet */
 };
 
 struct mst_group {

@@ -46,7 +46,8 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
     struct msi_call call;
     mst_status st =
         msi_call_open_as(in ? "mst_irecv" : "mst_isend", in ? MSI_KIND_RECV : MSI_KIND_SEND, &options, &call);
-    if (st == MST_OK) st = msi_call_peer(&call, "the neighbour", msi_group_rank_of(call.group, peer_of(p, a)));
+    if (st == MST_OK)
+        st = msi_call_peer(&call, "the neighbour", msi_group_rank_of(call.group, peer_of(p, a)));
     if (st == MST_OK) st = msi_call_tensor(&call, 1, msi_shape_count(shape), shape->dtype);
     if (st != MST_OK) return st;
     struct msi_op op = {.desc = {.kind = in ? MST_KIND_RECV : MST_KIND_SEND,

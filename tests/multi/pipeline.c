@@ -77,8 +77,7 @@ static mst_status fail(const char *how) {
     if (!strcmp(how, "killed")) raise(SIGKILL);
     for (int r = 0; r < size && !strcmp(how, "times_out"); r++) /* until all others have timed out */
         if (r != me) CHECK(mst_recv(&x, 1, MST_I32, r));
-    if (!strcmp(how, "call_fails"))
-        return mst_recv(&x, 1, MST_I32, (me + 1) % size, .timeout_ms = 100);
+    if (!strcmp(how, "call_fails")) return mst_recv(&x, 1, MST_I32, (me + 1) % size, .timeout_ms = 100);
     return !strcmp(how, "returns_error") ? MST_ERR_INVALID : MST_OK;
 }
 
@@ -321,8 +320,7 @@ static mst_status die_as_second(const mst_pipeline_step *step, void *arg) {
     (void)arg;
     int none;
     if (me == 1 && step->micro == 1) {
-        REFUSE(mst_recv(&none, 1, MST_I32, 0), MST_ERR_PEER_LOST,
-               "has left"); /* wait until it has left */
+        REFUSE(mst_recv(&none, 1, MST_I32, 0), MST_ERR_PEER_LOST, "has left"); /* wait until it has left */
         raise(SIGKILL);
     }
     return MST_OK;

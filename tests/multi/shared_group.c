@@ -127,8 +127,8 @@ static void use_groups(void) {
 }
 
 /*
- * Two threads of rank 0 enter a barrier. One waits in it for the other ranks, which wait for the thread that is
- * rejected.
+ * Two threads of rank 0 enter a barrier. One waits in it for the other ranks, which wait for the thread that
+ * is rejected.
  */
 static atomic_int rejected;
 

@@ -11,9 +11,8 @@
 
 /* REQ(OPERATION, "key", .field = …): a pointer to a request */
 #define REQ(operation, ...)                                                                                  \
-    (&(struct msi_store_req){.op = MSI_OP_##operation,                                                       \
-                             .key = msi_cstr(MST_FIRST(__VA_ARGS__, )),                              \
-                             MST_REST(__VA_ARGS__, )})
+    (&(struct msi_store_req){                                                                                \
+        .op = MSI_OP_##operation, .key = msi_cstr(MST_FIRST(__VA_ARGS__, )), MST_REST(__VA_ARGS__, )})
 #define VALUE(text) .value = {text, sizeof(text) - 1}
 #define LIST(...)                                                                                            \
     .keys = (struct msi_str[]){__VA_ARGS__},                                                                 \

@@ -153,6 +153,12 @@ void msi_comm_copy_arrays(struct mst_work *work) {
     if (d->out_counts) d->out_counts = memcpy(work->out_counts, d->out_counts, bytes);
 }
 
+void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call) {
+    msi_comm_lock(work->comm);
+    *call = (struct msi_op_call){work->op.name, work->op.site};
+    msi_comm_unlock(work->comm);
+}
+
 void msi_comm_release_op(struct mst_work *work) {
     msi_comm_spare(work);
     msi_comm_unlock(work->comm);
