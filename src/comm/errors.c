@@ -74,10 +74,10 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     msi_comm_show(comm, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
-        return msi_fail(status, "see this process's limits on memory, mappings and descriptors",
+        return msi_fail(status, "check the limits of this process on memory, mappings and descriptors",
                         "cannot reach %s: %s", who, why);
     return msi_fail(status, "look at that rank's own message; the group must be recreated",
-                    "%s has given up this group: %s", who, why);
+                    "%s gave up this group: %s", who, why);
 }
 
 static mst_status say_fault(const struct mst_work *work) {
@@ -94,7 +94,7 @@ static mst_status say_fault(const struct mst_work *work) {
                                     *other = comm->engine->signature_of(work, fault->culprit);
     msi_comm_show(comm, fault->culprit, who, sizeof who);
     return msi_fail(fault->status, "all ranks of a group must make the same calls in the same order",
-                    "as operation %llu of the group this rank called %s, but %s called %s: %s",
+                    "operation %llu of the group is %s on this rank, but %s called %s: %s",
                     (unsigned long long)seq, msi_call_signature_show(own, ours, sizeof ours), who,
                     msi_call_signature_show(other, theirs, sizeof theirs), fault->why);
 }
@@ -130,8 +130,8 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *wo
     if (late > listed && used < sizeof list)
         snprintf(list + used, sizeof list - used, " and %d more", late - listed);
     *culprit = late && !(came && late > 1) ? ranks[0] : -1; /* a rank that came may itself wait for another */
-    return msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                    "%d of %d ranks of %s came to %s in time; %s: %s", comm->size - (came ? 0 : late),
+    return msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                    "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (came ? 0 : late),
                     comm->size, msi_comm_show(comm, -1, group, sizeof group), work->op.name,
-                    came ? "not through with it" : "missing", late ? list : "none is known");
+                    came ? "not finished" : "missing", late ? list : "none is known");
 }

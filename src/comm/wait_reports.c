@@ -140,7 +140,7 @@ static mst_status compare_next(struct msi_comm *comm, const struct msi_waiting *
     *culprit = next;
     mst_status st =
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
-                 "as operation %" PRIu64 " of the group this rank called %s, but %s called %s", seq,
+                 "operation %" PRIu64 " of the group is %s on this rank, but %s called %s", seq,
                  msi_call_signature_show(&at->signature, ours, sizeof ours),
                  msi_comm_show(comm, next, who, sizeof who), text + used);
     return msi_blame(st, msi_comm_global(comm, next));

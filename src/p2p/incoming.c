@@ -27,9 +27,9 @@ static bool match(struct msi_p2p *p2p, struct mst_work *work, int peer, const st
     }
     if (h->bytes == msi_op_bytes(op) && h->dtype == d->dtype) return true;
     size_t element = mst_dtype_size(h->dtype);
-    mst_status st = msi_fail(MST_ERR_MISMATCH, "send and receive the same number of the same dtype",
-                             "the message with tag %d of %s has %zu %s, this receive takes %zu %s", d->tag,
-                             msi_comm_show(comm, peer, who, sizeof who),
+    mst_status st = msi_fail(MST_ERR_MISMATCH, "send and receive the same count and dtype",
+                             "the message with tag %d from %s has %zu %s, but this receive expects %zu %s",
+                             d->tag, msi_comm_show(comm, peer, who, sizeof who),
                              (size_t)(element ? h->bytes / element : h->bytes), mst_dtype_name(h->dtype),
                              d->count, mst_dtype_name(d->dtype));
     msi_comm_fail(comm, work, st, peer);
@@ -76,7 +76,8 @@ static bool open_message(struct msi_p2p *p2p, int peer) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_p2p_header h = msi_p2p_read_header(p->header);
     if (h.bytes > SIZE_MAX / 4) {
-        msi_link_fail(p->listening, MST_ERR_PROTOCOL, "a message of %llu bytes", (unsigned long long)h.bytes);
+        msi_link_fail(p->listening, MST_ERR_PROTOCOL, "the header announces %llu bytes",
+                      (unsigned long long)h.bytes);
         return false;
     }
     struct mst_work *work = find_posted(p2p, peer, h.tag);

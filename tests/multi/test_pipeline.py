@@ -74,7 +74,7 @@ class Pipelines(CollectiveTest):
     def test_a_call_in_a_callback_fails(self):
         out = self.run_failing(4, "fail", "call_fails", 1, 1)
         for rank, culprit in enumerate((2, 2, 1, 2)):  # no rank names itself
-            self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit {culprit}: .*no message of rank 2 ")
+            self.assertRegex(out, rf"\[{rank}\] MST_ERR_STALLED culprit {culprit}: .*no message from rank 2 ")
 
     def test_a_stage_is_killed(self):
         out = self.run_failing(4, "fail", "killed", 1, 1, status=1)

@@ -14,7 +14,7 @@ static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wa
 }
 
 static mst_status refuse_handle(void) {
-    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group is there",
+    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group exists",
                     "the work was waited for or freed before, or its group was destroyed");
 }
 

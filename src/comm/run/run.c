@@ -50,7 +50,8 @@ bool msi_comm_in_callback(void) {
 }
 
 mst_status msi_comm_refuse_waiting(void) {
-    return msi_fail(MST_ERR_STATE, "begin it with .work there, or wait after the callback has returned",
+    return msi_fail(MST_ERR_STATE,
+                    "start it with .work in the callback, or wait after the callback has returned",
                     "a callback of a work cannot wait");
 }
 

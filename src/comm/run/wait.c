@@ -68,10 +68,10 @@ static mst_status say_unmatched(struct msi_comm *comm, const struct mst_work *wo
     char who[200] = "any rank";
     *culprit = msi_comm_peer(work);
     if (*culprit >= 0) msi_comm_show(comm, *culprit, who, sizeof who);
-    return msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+    return msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
                     work->op.desc.kind == MST_KIND_SEND
                         ? "%s has not received the message with tag %d in time"
-                        : "no message of %s with tag %d came in time",
+                        : "no message from %s with tag %d arrived in time",
                     who, work->op.desc.tag);
 }
 
@@ -95,7 +95,8 @@ static mst_status say_lost(struct msi_comm *comm, int rank) {
     char who[200], group[96];
     if (has_ended(comm, rank) || comm->hooks.is_gone(context, rank) || !has_left(comm, rank))
         return comm->hooks.say_lost(context, rank);
-    return msi_fail(MST_ERR_PEER_LOST, "let all ranks be through with a group before one of them destroys it",
+    return msi_fail(MST_ERR_PEER_LOST,
+                    "let all ranks finish their calls on a group before one of them destroys it",
                     "%s has destroyed %s", msi_comm_show(comm, rank, who, sizeof who),
                     msi_comm_show(comm, -1, group, sizeof group));
 }
