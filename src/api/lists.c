@@ -80,7 +80,7 @@ static mst_status check_apart(const struct msi_call *call, const void *out, cons
     if (to == 0 || from == 0 || to == from) return MST_OK;
     if (to + total(call, call->options.out_splits, count) <= from) return MST_OK;
     if (from + total(call, call->options.in_splits, count) <= to) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap in part");
+    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap partially");
 }
 
 /* The buffers of an all_to_all: a tensor and a tensor, or a list and a list. */
@@ -102,7 +102,7 @@ static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
     int me = call->group->rank;
     if (uneven && to[me] != from[me])
         return msi_fail(MST_ERR_INVALID, NULL,
-                        "rank %d sends itself .in_splits %zu and takes .out_splits %zu from itself",
+                        "rank %d sends %zu elements to itself (.in_splits), but receives %zu (.out_splits)",
                         msi_group_global_rank(call->group, me), to[me], from[me]);
     mst_status st = check_counts(call, to, x->count, x->dtype);
     if (st == MST_OK) st = check_counts(call, from, x->count, x->dtype);

@@ -118,9 +118,9 @@ static mst_status say_late(const struct exchange *e) {
     msi_store_rpc_free(&x, 1);
     free(text);
     if (st != MST_OK) return st;
-    st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                  "%d of %d ranks of %s came to mst_set_backend in time; missing: %s%s", group->size - late,
-                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none by now",
+    st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                  "%d of %d ranks of %s reached mst_set_backend in time; missing: %s%s", group->size - late,
+                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none any more",
                   late > LISTED_MOST ? " and others" : "");
     return msi_blame(st, first);
 }

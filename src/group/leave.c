@@ -126,7 +126,9 @@ static void wait_for_others(struct msi_world *world) {
     }
     int left = count_left(world);
     if (left < world->size)
-        msi_log(group, WARN, "ending the store that others still use: %d of %d ranks have not left",
+        msi_log(group, WARN,
+                "ending the store that other ranks still use: %d of %d ranks have not left; "
+                "MUSTER_STORE_LINGER_MS sets how long to wait for them",
                 world->size - left, world->size);
 }
 

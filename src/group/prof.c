@@ -71,7 +71,8 @@ static mst_status read_zero(struct msi_world *world, struct msi_prof_world_optio
         follow_clock(world, port, o);
     else
         msi_log(prof, WARN,
-                "rank 0 has not published when the world formed, so this trace counts from its own begin%s%s",
+                "rank 0 has not published the start time of the world, so this trace counts from its own "
+                "start%s%s",
                 st == MST_OK ? "" : ": ", st == MST_OK ? "" : mst_error());
     return MST_OK;
 }

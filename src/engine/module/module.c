@@ -28,8 +28,8 @@ static mst_status host_set(const mst_backend_host *host, const char *key, const 
         return msi_fail(
             MST_ERR_LIMIT,
             "send less at a time, or raise MUSTER_STORE_MAX_VALUE here and where the store is hosted",
-            "%s: a value of %zu bytes for the store, whose limit is %zu", module_of(host)->table->name, len,
-            module_of(host)->value_max);
+            "backend '%s' puts a value of %zu bytes into the store; the limit is %zu",
+            module_of(host)->table->name, len, module_of(host)->value_max);
     char full[KEY_MAX];
     struct msi_wait wait = {msi_deadline(SET_MS), NULL};
     struct msi_store_rpc x = {.req = {.op = MSI_OP_SET,
@@ -120,10 +120,10 @@ static mst_status say_absent(struct msi_module *m) {
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", late > 1 ? ", " : "",
                                      msi_comm_show(comm, r, who, sizeof who));
     }
-    mst_status st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                             "%d of %d ranks of %s came to open backend '%s' in time; missing: %s",
+    mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                             "%d of %d ranks of %s reached the opening of backend '%s' in time; missing: %s",
                              comm->size - late, comm->size, msi_comm_show(comm, -1, group, sizeof group),
-                             m->table->name, late ? list : "none by now");
+                             m->table->name, late ? list : "none any more");
     return first >= 0 ? msi_blame(st, msi_comm_global(comm, first)) : st;
 }
 
@@ -202,7 +202,7 @@ static mst_status open_made(struct msi_module *m) {
     if (st != MST_ERR_TIMEOUT) return st;
     char why[300];
     snprintf(why, sizeof why, "%s", mst_last_error()->message);
-    return msi_fail(MST_ERR_STALLED, "see where the other ranks are; a longer wait is .timeout_ms",
+    return msi_fail(MST_ERR_STALLED, "find out where the other ranks are, or raise .timeout_ms",
                     "backend '%s' was not opened in time: %s", m->table->name, why);
 }
 

@@ -89,7 +89,7 @@ static mst_status make_wake_fd(struct net *net) {
     struct msi_comm *comm = comm_of(net);
     net->wake =
         (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (net->wake.fd < 0) return msi_fail_errno(errno, "cannot make an eventfd");
+    if (net->wake.fd < 0) return msi_fail_errno(errno, "cannot create an eventfd");
     msi_listener_watch(comm->config.endpoint->listener, &net->wake);
     net->open = true;
     return MST_OK;
@@ -308,8 +308,7 @@ static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
             all = false;
             continue;
         }
-        if (!read_header(p, work, net->seq))
-            return msi_fault(work, MST_ERR_MISMATCH, r, "ranks called different things");
+        if (!read_header(p, work, net->seq)) return msi_fault(work, MST_ERR_MISMATCH, r, "the calls differ");
         p->checked = true;
     }
     return all ? MSI_DONE : MSI_BLOCKED;
@@ -372,7 +371,7 @@ static bool overhear(struct mst_work *work) {
         memcpy(p->header_in, bytes, HEADER_BYTES);
         struct msi_reader reader = msi_reader(p->header_in, sizeof p->header_in);
         if (msi_read_u64(&reader) != net->seq || read_header(p, work, net->seq)) continue;
-        msi_fault(work, MST_ERR_MISMATCH, r, "ranks called different things");
+        msi_fault(work, MST_ERR_MISMATCH, r, "the calls differ");
         return true;
     }
     return false;

@@ -35,13 +35,12 @@ enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll) {
 enum msi_advance msi_shm_differs(struct msi_shm_coll *coll, int rank) {
     if ((uint32_t)atomic_load_explicit(&msi_shm_slot(coll, rank)->flag, memory_order_relaxed) !=
         coll->work->op.hash)
-        return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "ranks called different things");
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "the calls differ");
     uint64_t seq = 0;
     int other = msi_shm_region_verify(coll->region, coll->seq, &seq);
     if (other < 0)
-        return msi_fault(coll->work, MST_ERR_MISMATCH, rank,
-                         "ranks called different things some operations before");
-    msi_fault(coll->work, MST_ERR_MISMATCH, other, "ranks called different things");
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "the calls differed some operations earlier");
+    msi_fault(coll->work, MST_ERR_MISMATCH, other, "the calls differ");
     coll->work->fault.seq = seq;
     return MSI_FAILED;
 }
@@ -176,8 +175,7 @@ static void copy_own(const struct msi_shm_coll *coll) {
 static enum msi_advance announce(struct msi_shm_coll *coll) {
     struct msi_shm_region *region = coll->region;
     if (coll->rounds > ROUNDS_MOST)
-        return msi_fault(coll->work, MST_ERR_LIMIT, -1,
-                         "blocks of so many bytes are too large for so many ranks");
+        return msi_fault(coll->work, MST_ERR_LIMIT, -1, "the blocks are too large for this number of ranks");
     if (!msi_shm_region_may_announce(region, coll->seq)) return MSI_BLOCKED;
     if (coll->mode == MSI_SLOT_BIG && !msi_shm_big_free(region)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
@@ -247,9 +245,8 @@ static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     if (seen != MSI_MOVED) return seen;
     if (msi_shm_is_barrier(coll)) return MSI_MOVED;
     if (!lengths_agree(coll, rank))
-        return msi_fault(
-            coll->work, MST_ERR_MISMATCH, rank,
-            "what the one sends, by its .in_splits, is not what the other expects, by its .out_splits");
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank,
+                         "the .in_splits of one rank differ from the .out_splits of the other");
     enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
     uint32_t rounds = rounds_for(coll, expected(coll, rank), mode);
     if (rounds > coll->to_drain) coll->to_drain = rounds;
@@ -285,7 +282,8 @@ static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
     size_t at, len = piece(coll, rank, &at);
     if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
     const char *from = source(coll, rank, coll->drained);
-    if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, "what it published cannot be mapped");
+    if (!from)
+        return msi_fault(coll->work, MST_ERR_SYSTEM, rank, "a buffer that it published cannot be mapped");
     if (coll->work->op.reducer)
         coll->sources[rank] = from;
     else
