@@ -12,7 +12,7 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
     return msi_blame(st, f->global);
 }
 
-/* Rule 3. */
+/* Rule 3 of comm.h: may the communicator continue? */
 static bool spares_the_comm(const struct mst_work *work, mst_status status) {
     /* p2p/ knows whether its link is usable */
     if (msi_op_is_message(&work->op)) return status != MST_ERR_PEER_LOST;
@@ -49,7 +49,8 @@ void msi_comm_tell_end(struct msi_comm *comm, mst_status status) {
     msi_failure_report_post(comm, &failure);
 }
 
-/* That rank, if it is known to be lost, or another: a rank may leave because of another. -1: none. */
+/* The given rank if it is known to be lost, else another lost rank, since a rank may leave because of
+ * another; -1: none. */
 static int find_lost(struct msi_comm *comm, int rank) {
     if (comm->hooks.is_gone(comm->hooks.context, rank)) return rank;
     for (int r = 0; r < comm->size; r++)
@@ -85,7 +86,7 @@ static mst_status say_fault(const struct mst_work *work) {
     const struct msi_fault *fault = &work->fault;
     char who[200], theirs[200], ours[200];
     if (fault->culprit < 0) return msi_fail(fault->status, NULL, "%s", fault->why);
-    /* Where a lost rank listened, another process may listen by now, which does not know the group. */
+    /* Another process, which does not know the group, may listen at the address of a lost rank by now. */
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
         fault->status == MST_ERR_PROTOCOL)
         return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why);
@@ -103,7 +104,7 @@ void msi_comm_fail_fault(struct mst_work *work) {
     msi_comm_fail(work->comm, work, say_fault(work), work->fault.culprit);
 }
 
-/* Ranks that have come and that the operation waits for all the same; returns how many. */
+/* Ranks that have reached the operation, but from which it still needs something; returns how many. */
 static int stuck(const struct mst_work *work, int *ranks, int max) {
     const struct msi_comm *comm = work->comm;
     int n = 0;
