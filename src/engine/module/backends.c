@@ -108,7 +108,7 @@ static mst_status take_word(const char *word, const char *path, struct msi_backe
     return st == MST_OK ? assign(backends, table, memory) : st;
 }
 
-/* A canonical text, since ranks compare theirs. */
+/* Writes the backends in a canonical form, since ranks compare their texts. */
 static void name_them(struct msi_backends *backends) {
     const mst_backend *host = backends->of[MST_MEMORY_HOST], *device = backends->of[MST_MEMORY_CUDA];
     const mst_backend *one = !device ? host : !host || host == device ? device : NULL;

@@ -186,7 +186,7 @@ mst_status msi_compose_nothing(const struct msi_composer *c, const mst_backend_o
 
 static mst_status compose(struct msi_composer *c, const mst_backend_op *op, bool deterministic);
 
-/* Listed blocks: copied into one buffer before, and out of one after. */
+/* For listed blocks: copies them into one buffer before the operation, and out of one buffer after it. */
 static mst_status compose_lists(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     mst_backend_op flat = *op;
     mst_status st = MST_OK;

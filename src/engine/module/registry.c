@@ -30,7 +30,7 @@ static mst_backend known[KNOWN_MOST];
 static int n_known;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* muster's own modules: known even where they were not built. */
+/* muster's own modules: known even if they were not built. */
 static const struct {
     const char *name, *needs;
 } ours[] = {
@@ -203,7 +203,7 @@ static mst_status say_unknown(const char *name, const char *path) {
     char names[KNOWN_MOST][BACKEND_NAME_MAX], remedy[160];
     const char *near = NULL;
     int n = list_names(path, names, KNOWN_MOST),
-        fewest = (int)strlen(name) / 2 + 1; /* more would be another word */
+        fewest = (int)strlen(name) / 2 + 1; /* a name with more edits is another word */
     for (int i = 0; i < n; i++) {
         int edits = msi_edits(msi_cstr(name), names[i]);
         if (edits >= fewest) continue;
