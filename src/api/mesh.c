@@ -17,7 +17,7 @@ static mst_mesh *find(const char *name, const mst_mesh *handle) {
     return mesh;
 }
 
-/* The same with its root locked; and unlock. */
+/* The same, and locks the root mesh; leave unlocks it. */
 static mst_mesh *enter(const char *name, const mst_mesh *handle) {
     mst_mesh *mesh = find(name, handle);
     if (mesh) pthread_mutex_lock(&mesh->root->lock);

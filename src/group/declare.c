@@ -1,5 +1,5 @@
 /*
- * declare.c - ranks compare the purpose of a group that they make together. The first one sets the group's
+ * declare.c - ranks compare the purpose of a group that they create together. The first rank sets the group's
  * key "for" to "RANK WHAT"; the others compare.
  */
 #include "base/error.h"

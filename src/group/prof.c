@@ -78,8 +78,8 @@ static mst_status read_zero(struct msi_world *world, struct msi_prof_world_optio
 }
 
 /*
- * MUSTER_PROF and MUSTER_TRACE enable recording; the file says what is recorded, all operations without a
- * file.
+ * MUSTER_PROF and MUSTER_TRACE enable recording. The file of MUSTER_CONFIG says what is recorded; without a
+ * file all operations are recorded.
  */
 static mst_status configure(const struct msi_settings *settings) {
     struct msi_prof_config config = msi_prof_config_default;
