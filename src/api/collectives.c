@@ -58,7 +58,7 @@ static mst_status check_in(const struct msi_call *call, const void *buf, size_t 
     size_t bytes = count * call->element;
     if (in == 0 || in == out || in + bytes <= out || out + bytes <= in) return MST_OK;
     return msi_fail(MST_ERR_INVALID, "leave .in out to work in place, or give a tensor that does not overlap",
-                    ".in and buf overlap in part");
+                    ".in and buf overlap partially");
 }
 
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
@@ -113,7 +113,7 @@ static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, co
     if (small + bytes <= large || large + all <= small || small == large + own) return MST_OK;
     return msi_fail(MST_ERR_INVALID,
                     "give tensors that do not overlap, or this rank's own block of the larger one",
-                    "in and out overlap in part");
+                    "in and out overlap partially");
 }
 
 /* The buffers of a call of which one has a block for each rank. */

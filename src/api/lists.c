@@ -25,7 +25,7 @@ static mst_status check_counts(struct msi_call *call, const size_t *counts, size
     return msi_call_tensor(call, 1, sum, dtype);
 }
 
-/* Runs it with copies of the lists and counts, which the program need not keep. */
+/* Runs the operation with copies of the lists and counts, which the program need not keep. */
 static mst_status submit(struct msi_call *call) {
     msi_comm_copy_arrays(call->work);
     return msi_call_submit(call);
@@ -80,7 +80,7 @@ static mst_status check_apart(const struct msi_call *call, const void *out, cons
     if (to == 0 || from == 0 || to == from) return MST_OK;
     if (to + total(call, call->options->out_splits, count) <= from) return MST_OK;
     if (from + total(call, call->options->in_splits, count) <= to) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap in part");
+    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap partially");
 }
 
 /* The buffers of an all_to_all: a tensor and a tensor, or a list and a list. */
@@ -102,7 +102,7 @@ static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
     int me = call->group->rank;
     if (uneven && to[me] != from[me])
         return msi_fail(MST_ERR_INVALID, NULL,
-                        "rank %d sends itself .in_splits %zu and takes .out_splits %zu from itself",
+                        "rank %d sends %zu elements to itself (.in_splits), but receives %zu (.out_splits)",
                         msi_group_global_rank(call->group, me), to[me], from[me]);
     mst_status st = check_counts(call, to, x->count, x->dtype);
     if (st == MST_OK) st = check_counts(call, from, x->count, x->dtype);
@@ -201,7 +201,7 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
         return st;
     }
     if (!last) return st;
-    if (work || (on_stream && st == MST_OK)) { /* on a stream it is ordered, which is enough */
+    if (work || (on_stream && st == MST_OK)) { /* on a stream the operations are ordered, which is enough */
         mst_work_free(last);
         return st;
     }
@@ -216,7 +216,7 @@ static uint64_t all_bytes(const struct msi_whole *whole, const struct tensors *t
     return count * ranks * mst_dtype_size(whole->dtype);
 }
 
-/* Runs all of them; the last one has the profiler's record. */
+/* Runs the operations of all tensors; the last one has the profiler's record. */
 static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t, mst_call *call) {
     mst_status st = MST_OK;
     whole->last = t->n == 0;

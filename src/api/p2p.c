@@ -142,7 +142,7 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
-    /* Those begun before the refused one go on, and the program need not wait for them. */
+    /* Messages that began before the refused one continue, and the program need not wait for them. */
     for (size_t i = 0; i < begun && st != MST_OK; i++) mst_work_free(works[i]);
     return st;
 }

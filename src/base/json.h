@@ -89,7 +89,7 @@ bool msi_json_fail(struct msi_json *in, const char *expected);
 
 /* The place of a byte of the text: in->at, or p of a string. Takes linear time. */
 struct msi_json_place msi_json_place(const struct msi_json *in, const char *at);
-/* The error as text, without its place: "a string was expected, not 'nul'". */
+/* The error as text, without its place: "expected a string, not 'nul'". */
 void msi_json_explain(const struct msi_json *in, char *why, size_t size);
 
 /*

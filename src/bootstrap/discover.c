@@ -121,11 +121,11 @@ static mst_status read_ranks(const mst_init_options *options, const struct msi_l
 
 static mst_status check_ranks(const struct msi_join_spec *spec) {
     if (spec->rank < 0 || spec->world_size < 0)
-        return msi_fail(
-            MST_ERR_CONFIG, "set both, start the program with `muster run`, or pass .rank and .world_size",
-            "%s known from %s",
-            spec->rank < 0 ? "the world size but not the rank is" : "the rank but not the world size is",
-            spec->source);
+        return msi_fail(MST_ERR_CONFIG,
+                        "set both, start the program with `muster run`, or pass .rank and .world_size",
+                        spec->rank < 0 ? "only the world size is known, not the rank (from %s)"
+                                       : "only the rank is known, not the world size (from %s)",
+                        spec->source);
     return spec->rank >= spec->world_size ? fail_misfit(spec) : MST_OK;
 }
 
@@ -141,10 +141,9 @@ mst_status msi_discover_missing(const struct msi_launch *launch, int rank, int s
         return msi_fail(MST_ERR_CONFIG,
                         "set them, start the program with `muster run`, or give an init method",
                         "env:// needs these variables, which are not set:%s", missing);
-    return msi_fail(
-        MST_ERR_CONFIG, row->advice && !launch->host[0] ? row->advice : "set them for all ranks",
-        "%s started this program (%s=%d), but its variables do not replace these, which are not set:%s",
-        row->title, launch->rank.from, launch->rank.value, missing);
+    return msi_fail(MST_ERR_CONFIG, row->advice && !launch->host[0] ? row->advice : "set them for all ranks",
+                    "%s started this program (%s=%d), but these variables are needed and not set:%s",
+                    row->title, launch->rank.from, launch->rank.value, missing);
 }
 
 /*

@@ -49,7 +49,7 @@ const struct msi_launcher msi_launchers[] = {
         OMPI_NUMBERS,
         .host = {{"AZ_BATCH_MASTER_NODE", msi_hosts_port, 0, 6105, true, false},
                  {"AZ_BATCHAI_MPI_MASTER_NODE", msi_hosts_plain, 0, 54965, false, false}},
-        .advice = "AzureML sets AZ_BATCH_MASTER_NODE where a job has several nodes; or set MASTER_ADDR",
+        .advice = "AzureML sets AZ_BATCH_MASTER_NODE for jobs with several nodes; or set MASTER_ADDR",
     },
     {
         .name = "sagemaker",
@@ -202,7 +202,7 @@ const struct msi_launcher msi_launchers[] = {
         .local_size = {SINGLE},
         .advice =
             "set WORLD_SIZE and MASTER_ADDR=JOB-0.SERVICE in the pod template, SERVICE being its headless "
-            "service and subdomain; or MUSTER_DISCOVERY=0 where the pods are no world",
+            "service and subdomain; or set MUSTER_DISCOVERY=0 if the pods do not form a world",
     },
     {.name = "none", .title = "no launcher", .depth = MSI_DEPTH_GIVEN, TORCH_NUMBERS},
 };

@@ -31,8 +31,8 @@ mst_group *msi_call_group(const char *name, const mst_site *site, const mst_grou
 /* Not inline: calls that succeed do not pay for its stack. */
 __attribute__((noinline, cold)) static mst_status fail_not_member(const mst_group *group) {
     char show[96];
-    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
-                    msi_group_show(group, show, sizeof show));
+    return msi_fail(MST_ERR_NOT_MEMBER, "only ranks of the group may call it", "rank %d is not in %s",
+                    group->world->rank, msi_group_show(group, show, sizeof show));
 }
 
 /* The options of single calls, as bits. */

@@ -167,7 +167,7 @@ static struct msi_group_comm *find_entry(mst_group *group, const mst_backend *ta
     return &more[group->n_comms++];
 }
 
-/* The group's communicator for that backend, made if there is none. */
+/* The group's communicator for that backend; creates it if there is none. */
 static mst_status find_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
     struct msi_group_comm *entry = find_entry(group, table);
     if (!entry) return msi_fail_memory();

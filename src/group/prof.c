@@ -71,14 +71,15 @@ static mst_status read_zero(struct msi_world *world, struct msi_prof_world_optio
         follow_clock(world, port, o);
     else
         msi_log(prof, WARN,
-                "rank 0 has not published when the world formed, so this trace counts from its own begin%s%s",
+                "rank 0 has not published the start time of the world, so this trace counts from its own "
+                "start%s%s",
                 st == MST_OK ? "" : ": ", st == MST_OK ? "" : mst_error());
     return MST_OK;
 }
 
 /*
- * MUSTER_PROF and MUSTER_TRACE enable recording; the file says what is recorded, all operations without a
- * file.
+ * MUSTER_PROF and MUSTER_TRACE enable recording. The file of MUSTER_CONFIG says what is recorded; without a
+ * file all operations are recorded.
  */
 static mst_status configure(const struct msi_settings *settings) {
     struct msi_prof_config config = msi_prof_config_default;

@@ -131,8 +131,8 @@ static mst_status fail_unknown(const struct msi_axes_names *names, struct msi_st
         if (edits < best && edits < (int)name.n) best = edits, near = names->own->at[i].name;
     }
     char remedy[160];
-    snprintf(remedy, sizeof remedy, near ? "did you mean '%s'?" : "use the names that the mesh was made with",
-             near);
+    snprintf(remedy, sizeof remedy,
+             near ? "did you mean '%s'?" : "use the names that the mesh was created with", near);
     msi_fail(MST_ERR_INVALID, remedy, "the mesh has no dimension '%.*s', it has %.*s", MSI_SHOW(name),
              MSI_SHOW(msi_buf_str(&all)));
     msi_buf_free(&all);

@@ -74,7 +74,7 @@ static mst_status fail_late(mst_pipeline *p, const struct msi_action *a) {
         snprintf(late, sizeof late,
                  "%s keeps the pipeline waiting: ", msi_rank_show(whole, culprit, other, sizeof other));
     msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
-             a->kind == MSI_ACT_RECEIVE ? "%sno %s of %s arrived within %d ms"
+             a->kind == MSI_ACT_RECEIVE ? "%sno %s from %s arrived within %d ms"
                                         : "%sthe %s for %s were not received within %d ms",
              late, msi_stage_channel_name(a->channel), neighbour, p->timeout_ms);
     return msi_blame(MST_ERR_STALLED, culprit);

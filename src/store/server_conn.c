@@ -22,7 +22,7 @@ enum {
 static void on_stall(struct msi_timer *timer) {
     struct msi_conn *conn = msi_container(timer, struct msi_conn, stall);
     if (!msi_list_empty(&conn->unsent)) return; /* the server is late: settling sets it again */
-    msi_conn_doom(conn, conn->out.len ? "it does not read its replies" : "it left a message half sent");
+    msi_conn_doom(conn, conn->out.len ? "it does not read its replies" : "it sent only a part of a message");
     msi_conn_settle(conn, false);
 }
 
@@ -173,7 +173,7 @@ static void on_ready(struct msi_source *source, uint32_t events) {
         ssize_t n = receive(conn);
         if (hung_up) conn->undrained = true; /* end of file follows the last bytes */
         if (n == 0 && conn->in.len && !msi_conn_pending(conn))
-            msi_conn_doom(conn, "it hung up in the middle of a message");
+            msi_conn_doom(conn, "it closed the connection in the middle of a message");
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) msi_conn_doom(conn, NULL);
         progress = n > 0;
     }

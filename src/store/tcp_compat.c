@@ -181,7 +181,7 @@ static mst_status run_recent(struct msi_store_conn *conn, const struct msi_wait 
         return msi_fail(st, "check the process that hosts it", "lost the store (during %s)",
                         msi_ops[x->req.op].name);
     close(fd);
-    return msi_fail(MST_ERR_UNSUPPORTED, NULL, "this store's server does not know %s",
+    return msi_fail(MST_ERR_UNSUPPORTED, NULL, "the server of this store does not support %s",
                     msi_ops[x->req.op].name);
 }
 

@@ -96,10 +96,10 @@ static mst_status say_absent(struct msi_comm *comm) {
         if (r != comm->rank) st = msi_endpoint_find(comm, &globals[r], 1, &wait, &port);
     }
     if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
-    st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
-                  "not all ranks of %s came in time; missing: %s",
+    st = msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
+                  "not all ranks of %s have opened their endpoints in time; missing: %s",
                   msi_comm_show(comm, -1, group, sizeof group),
-                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none by now");
+                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none any more");
     return r < comm->size ? msi_blame(st, globals[r]) : st;
 }
 

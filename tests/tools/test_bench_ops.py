@@ -308,7 +308,7 @@ class Trouble(Bench):
             (("barrier", "--json", old, "--plot", link), b"--json and --plot name the same file"),
             (("--rounds", "1"), b"name an operation"),
             (("limits", "--processes", "0"), b"not '0'"),
-            (("limits", "word"), b"unexpected operand 'word'"),
+            (("limits", "word"), b"unexpected argument 'word'"),
             (("init", "--peers", "muster,xyzzy"), b"--peers takes muster, openmpi, mpich and torch, not 'xyzzy'"),
             (("kernels", "--op", "xyzzy"), b"unknown operation 'xyzzy'"),
             (("kernels", "--dtypes", "f3"), b"nothing to measure"),

@@ -682,7 +682,7 @@ class Hostile(ReportTest):
         self.put("rank-3.trace.json", self.trace(1, 4).text())
         found = self.figures(3)
         words = "\n".join(found["warnings"])
-        self.assertIn("is of a world of 8 ranks, the others are of one of 4", words)
+        self.assertIn("belongs to a world of 8 ranks, the others to one of 4", words)
         self.assertIn("rank-3.trace.json is left out: it was written by rank 1", words)
         self.assertIn("2 of 4 ranks left no trace: 2, 3", words)
         self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])

@@ -306,7 +306,7 @@ static void a_spare_node_takes_the_place(void **state) {
     dies(0);
     ordered("X 0 0 host h0 (pid 100) was lost");
     stops(1, 0);
-    said("host h0 (pid 100) was lost; going on with 2 nodes");
+    said("host h0 (pid 100) was lost; continuing with 2 nodes");
     ordered("G 1 4 2 1:0:2 2:2:2");
     stops(1, 1);
     stops(2, 1);

@@ -76,7 +76,7 @@ static void mistakes_on_the_command_line(void **state) {
                         "[address]:N");
     assert_string_equal(list("[::1"), "--hosts: '[::1' has no ']'");
     assert_string_equal(list("[a]:1"), "--hosts: '[a]:1' has no IPv6 address in its brackets");
-    assert_string_equal(list("[::1]x"), "--hosts: '[::1]x' has something other than ':N' behind ']'");
+    assert_string_equal(list("[::1]x"), "--hosts: '[::1]x' has something other than ':N' after ']'");
     assert_string_equal(list("a:16000,a:385"), "--hosts: host a has more than 16384 ranks");
 }
 

@@ -111,9 +111,9 @@ static void nodes_that_cannot_meet(void **state) {
     check("--nnodes 2 --master-addr a --master-port 0 --node-rank 1",
           "port 0 is not valid here: several nodes need a port that all of them know");
     check("--nnodes 2 --rdzv-endpoint a --master-addr a",
-          "--rdzv-endpoint and --master-addr or --master-port exclude each other");
+          "--rdzv-endpoint cannot be combined with --master-addr or --master-port");
     check("--rdzv-endpoint a --master-port 0",
-          "--rdzv-endpoint and --master-addr or --master-port exclude each other");
+          "--rdzv-endpoint cannot be combined with --master-addr or --master-port");
     check("--rdzv-backend etcd",
           "--rdzv-backend takes c10d or static, not 'etcd': launchers use muster's own store");
     check("--rdzv-backend ''",

@@ -296,11 +296,11 @@ void msi_json_explain(const struct msi_json *in, char *why, size_t size) {
     const char *expected = in->expected ? in->expected : "nothing else";
     size_t n = found(in);
     if (in->at == in->end)
-        snprintf(why, size, "%s was expected, not the end", expected);
+        snprintf(why, size, "expected %s, not the end", expected);
     else if (n)
-        snprintf(why, size, "%s was expected, not '%.*s'", expected, (int)n, in->at);
+        snprintf(why, size, "expected %s, not '%.*s'", expected, (int)n, in->at);
     else
-        snprintf(why, size, "%s was expected, not byte 0x%02x", expected, (unsigned char)*in->at);
+        snprintf(why, size, "expected %s, not byte 0x%02x", expected, (unsigned char)*in->at);
 }
 
 /* Encodes a character as UTF-8; returns the number of bytes. */

@@ -1,4 +1,4 @@
-/* comm.c - making a communicator, joining its ranks, and the operations that it keeps. See comm.h. */
+/* comm.c - creating a communicator, joining its ranks, and the operations that it keeps. See comm.h. */
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/hash.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Processors of this host, whichever of them this rank may run on. */
+/* The number of processors of this host, including those on which this rank may not run. */
 static int processors(void) {
     static _Atomic int known; /* asking takes time; every thread finds the same, so nothing needs ordering */
     int n = atomic_load_explicit(&known, memory_order_relaxed);
@@ -74,7 +74,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *work = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&work->node);
-        msi_op_trace_end(&work->op_trace, MST_ERR_STATE); /* of one that was under way */
+        msi_op_trace_end(&work->op_trace, MST_ERR_STATE); /* of an operation that was under way */
         msi_handle_remove(work);
         free(work);
     }
@@ -90,7 +90,7 @@ void msi_comm_free(struct msi_comm *comm) {
         pthread_join(comm->thread, NULL);
     }
     msi_comm_call_off(comm);
-    comm->engine->close(comm); /* before the operations that it may be working on */
+    comm->engine->close(comm); /* before the operations, which the engine may still use */
     free_ops(&comm->ops.queue);
     free_ops(&comm->ops.messages);
     free_ops(&comm->ops.ended);
@@ -199,7 +199,7 @@ const char *msi_comm_key(const struct msi_comm *comm) {
 mst_status msi_comm_check(struct msi_comm *comm) {
     msi_comm_lock(comm);
     mst_status st = comm->failure.status;
-    msi_comm_unlock(comm); /* a failure that is there does not change any more */
+    msi_comm_unlock(comm); /* a stored failure does not change */
     return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 
@@ -222,7 +222,7 @@ mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
     struct mst_work *work;
     mst_status st = msi_comm_alloc_op(comm, timeout_ms, cancel, "the opening of its backend", &work);
     if (st != MST_OK) return st;
-    msi_op_set_call(&work->op, MSI_KIND_SEND); /* no barrier that counts when it is late */
+    msi_op_set_call(&work->op, MSI_KIND_SEND); /* a late barrier would be completed later */
     st = msi_comm_join(work);
     msi_comm_release_op(work);
     return st;

@@ -14,16 +14,16 @@ static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wa
 }
 
 static mst_status refuse_handle(void) {
-    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group is there",
+    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group exists",
                     "the work was waited for or freed before, or its group was destroyed");
 }
 
-/* Does the program still hold it, by a handle of this generation? */
+/* Does the program still hold the work, by a handle of this generation? */
 static bool is_held(const struct mst_work *work, unsigned generation) {
     return work->held && work->generation == generation;
 }
 
-/* The program gives it back: its handle becomes invalid. */
+/* The program releases the work: its handle becomes invalid. */
 static void take_back(struct mst_work *work) {
     work->held = false;
     work->generation = (work->generation + 1) % MSI_HANDLE_GENERATIONS;
@@ -51,7 +51,7 @@ static struct mst_work *lookup_locked(mst_work *handle) {
     return NULL;
 }
 
-/* Should it poll: for a while, or where no thread would wake it? */
+/* Should the caller poll? For a short time, and as long as no thread would wake it. */
 static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, const struct msi_wait *wait) {
     if (idle->since && msi_now() >= wait->deadline) return false;
     return msi_comm_is_patient(idle) || !msi_comm_has_thread(comm);

@@ -7,8 +7,8 @@
 
 #include <stdatomic.h>
 
-static _Thread_local int callbacks;  /* that this thread is in */
-static _Atomic int callbacks_of_all; /* threads are in; reading it is cheaper */
+static _Thread_local int callbacks;  /* callbacks that this thread is in */
+static _Atomic int callbacks_of_all; /* callbacks that all threads are in; cheaper to read */
 
 void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
     atomic_fetch_add_explicit(&callbacks_of_all, 1, memory_order_relaxed); /* only this thread must see it */
@@ -26,10 +26,10 @@ static void write_flight(struct msi_comm *comm) {
     msi_comm_lock(comm);
 }
 
-/* Callbacks run one after the other and without the lock: they may begin operations and give back works. */
+/* Callbacks run one after the other and without the lock: they may begin operations and free works. */
 static void run_callbacks(struct msi_comm *comm) {
     write_flight(comm);
-    if (comm->callbacks.running) return; /* that thread runs these too */
+    if (comm->callbacks.running) return; /* the thread that runs callbacks runs these too */
     comm->callbacks.running = true;
     comm->callbacks.thread = pthread_self();
     while (!msi_list_empty(&comm->ops.ended)) {
@@ -50,7 +50,8 @@ bool msi_comm_in_callback(void) {
 }
 
 mst_status msi_comm_refuse_waiting(void) {
-    return msi_fail(MST_ERR_STATE, "begin it with .work there, or wait after the callback has returned",
+    return msi_fail(MST_ERR_STATE,
+                    "start it with .work in the callback, or wait after the callback has returned",
                     "a callback of a work cannot wait");
 }
 
@@ -89,7 +90,7 @@ static mst_status begin(struct mst_work *work) {
     return MST_OK;
 }
 
-/* The communicator's own thread. It takes none of the program's signals. */
+/* The communicator's own thread. The program's signals are blocked in it. */
 static void *run_thread(void *context) {
     struct msi_comm *comm = context;
     pthread_setname_np(pthread_self(), "muster-comm");

@@ -1,8 +1,8 @@
 /*
  * stream.c - operations that the program orders on a stream of its device. See module.h.
  *
- * They count as done once they are enqueued, and the program does not wait for them. Recorded ones are kept
- * until the device has executed them, since their time on the device is wanted.
+ * They count as done once they are enqueued, and the program does not wait for them. Operations that are
+ * profiled are kept until the device has executed them, since the profiler needs their time on the device.
  */
 #include "base/error.h"
 #include "engine/module/module.h"
@@ -10,7 +10,7 @@
 
 enum { WATCH_MS = 200, TIMED_MS = 1 };
 
-/* Has the device executed it? */
+/* Has the device executed the operation? */
 static bool is_executed(struct msi_module *m, struct mst_work *work) {
     bool done = false;
     mst_status st = m->table->progress(m->made, &work->op.desc, &done);
@@ -20,7 +20,7 @@ static bool is_executed(struct msi_module *m, struct mst_work *work) {
     return true;
 }
 
-/* Ends the records of those that were executed, or never will be; all: of the others too, whose time is
+/* Ends the records of operations that were executed, or never will be; all: also of the others, whose time is
  * not known then. */
 static void collect(struct msi_module *m, bool all) {
     struct msi_comm *comm = m->comm;
@@ -52,7 +52,7 @@ void msi_module_leave_streams(struct msi_module *m) {
     collect(m, true);
 }
 
-/* Under the lock: it is on its stream. */
+/* Under the lock: the operation is on its stream, and the communicator does not wait for it. */
 static void leave_there(struct msi_module *m, struct mst_work *work) {
     struct msi_comm *comm = m->comm;
     if (msi_op_is_message(&work->op) && work->op.desc.peer >= 0) msi_comm_number(work, work->op.desc.peer);
@@ -67,7 +67,7 @@ static void leave_there(struct msi_module *m, struct mst_work *work) {
     msi_comm_spare(work);
 }
 
-/* Enqueues it, if the backend has it and everything before it has begun. */
+/* Enqueues the operation, if the backend has it and all operations before it have begun. */
 static mst_status submit(struct msi_module *m, struct mst_work *work, bool *enqueued) {
     struct msi_comm *comm = m->comm;
     mst_backend_op *d = &work->op.desc;

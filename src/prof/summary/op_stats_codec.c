@@ -284,6 +284,6 @@ mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats 
     }
     msi_op_stats_free(c.stats);
     if (c.no_memory) return msi_fail_memory();
-    return msi_fail(MST_ERR_PROTOCOL, NULL, "cannot read the profile of a rank: byte %zu: %s was expected",
+    return msi_fail(MST_ERR_PROTOCOL, NULL, "cannot read the profile of a rank: byte %zu: expected %s",
                     (size_t)(c.at - c.begin), c.expected);
 }

@@ -35,7 +35,7 @@ int bench_parse(const struct opt_command *command, int argc, char **argv, void *
     char **operands;
     int n, status = opt_parse(command, argc, argv, values, &operands, &n);
     if (status != OPT_PROCEED || n == 0) return status;
-    return opt_mistake(command, "unexpected operand '%s'", operands[0]);
+    return opt_mistake(command, "unexpected argument '%s'", operands[0]);
 }
 
 int bench_interrupted(const char *command) {

@@ -200,7 +200,7 @@ static mst_status check_file(const struct reading *r, const struct msi_json *in,
         return msi_fail(MST_ERR_PROTOCOL, NULL, "does not say which rank wrote it");
     if (r->rank != expected) return msi_fail(MST_ERR_PROTOCOL, NULL, "was written by rank %d", (int)r->rank);
     if (size != 0 && r->size != size)
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "is of a world of %d ranks, the others are of one of %d",
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "belongs to a world of %d ranks, the others to one of %d",
                         (int)r->size, size);
     return MST_OK;
 }

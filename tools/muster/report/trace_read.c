@@ -250,11 +250,11 @@ static mst_status check_source(const struct source *s, int error) {
     if (!s->described)
         return msi_fail(
             MST_ERR_PROTOCOL, NULL,
-            "does not say which rank wrote it: it is no trace of muster or its beginning is lost");
+            "does not say which rank wrote it: it is not a trace of muster, or its beginning is missing");
     if (s->rank->rank != s->expected)
         return msi_fail(MST_ERR_PROTOCOL, NULL, "was written by rank %d", s->rank->rank);
     if (s->job->size != 0 && s->size != s->job->size)
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "is of a world of %d ranks, the others are of one of %d",
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "belongs to a world of %d ranks, the others to one of %d",
                         s->size, s->job->size);
     return MST_OK;
 }

@@ -107,7 +107,7 @@ static mst_status open_logs(struct launch *l, const struct run_options *o) {
 static mst_status open_routes(struct launch *l, const struct run_options *o) {
     if (o->no_prefix && (o->log_dir || o->redirects || o->tee || o->filter))
         return msi_fail(MST_ERR_INVALID, NULL,
-                        "with --no-prefix the output can be neither logged nor filtered; drop it, or "
+                        "with --no-prefix the output can be neither logged nor filtered; remove it, or "
                         "--log-dir, --redirects, --tee and --local-ranks-filter");
     if (o->log_dir && !o->log_dir[0]) return msi_fail(MST_ERR_INVALID, NULL, "--log-dir is empty");
     return routes_read(&l->routes, l->job.workers.n, o);
@@ -117,7 +117,7 @@ static mst_status open_binding(struct launch *l, const struct run_options *o) {
     enum bind_how how = BIND_NONE;
     mst_status st = MST_OK;
     if (o->bind && o->numa_binding)
-        return msi_fail(MST_ERR_INVALID, NULL, "--bind and --numa-binding set the same thing; drop one");
+        return msi_fail(MST_ERR_INVALID, NULL, "--bind and --numa-binding set the same option; remove one");
     if (o->bind) st = bind_read("bind", o->bind, &how);
     if (o->numa_binding) st = bind_read("numa-binding", o->numa_binding, &how);
     return st == MST_OK ? bind_open(&l->bind, how, l->job.workers.n) : st;

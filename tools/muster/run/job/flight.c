@@ -208,7 +208,7 @@ static void show(struct job *job, const struct flights *f) {
     }
     const char *dir = choose_directory(job, own);
     if (!dir)
-        output_line(job->output, "cannot make the directory '%s': %s", own, strerror(errno));
+        output_line(job->output, "cannot create the directory '%s': %s", own, strerror(errno));
     else if (write_all(job, dir, f))
         output_line(job->output, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
                     n == 1 ? "" : "s", dir);

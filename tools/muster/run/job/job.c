@@ -168,7 +168,7 @@ int job_run(const struct job_options *options) {
     output.events = (struct output_events){job_on_idle, job_on_broken, job_on_log_lost, &job};
     int rc = uv_loop_init(&job.loop);
     if (rc != 0) {
-        fprintf(stderr, "muster run: cannot make an event loop: %s\n", uv_strerror(rc));
+        fprintf(stderr, "muster run: cannot create an event loop: %s\n", uv_strerror(rc));
         return EXIT_USAGE;
     }
     uv_timer_init(&job.loop, &job.deadline);

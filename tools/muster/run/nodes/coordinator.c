@@ -129,7 +129,7 @@ static void after_loss(struct coordinator *c, double now) {
     snprintf(text, sizeof text, "%s %s", node_name(c->cause, name),
              c->cause->leaving ? "has left" : "was lost");
     if (n >= o->min) {
-        say(c, "%s; going on with %d node%s", text, n, n == 1 ? "" : "s");
+        say(c, "%s; continuing with %d node%s", text, n, n == 1 ? "" : "s");
         gather(c, now);
     } else if (c->restarts < o->max_restarts) {
         c->restarts++;
@@ -324,7 +324,7 @@ static void drop_stuck(struct coordinator *c, double now) {
     char name[NODE_NAME];
     for (struct node *node = c->nodes; node; node = node->next) {
         if (!node_has_ranks(node)) continue;
-        say(c, "%s has not ended its ranks in %g s; going on without it", node_name(node, name),
+        say(c, "%s has not ended its ranks in %g s; continuing without it", node_name(node, name),
             c->options.stop_seconds);
         order(c, (struct order){.kind = ORDER_REFUSE,
                                 .ticket = node->ticket,

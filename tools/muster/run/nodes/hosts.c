@@ -83,7 +83,7 @@ static mst_status split_host(const struct reader *r, char **host, char **count) 
         *close++ = 0;
         *host = text + 1;
         if (!is_ipv6(*host)) return refuse_word(r, "has no IPv6 address in its brackets");
-        if (*close && *close != ':') return refuse_word(r, "has something other than ':N' behind ']'");
+        if (*close && *close != ':') return refuse_word(r, "has something other than ':N' after ']'");
         if (*close) *count = close + 1;
         return MST_OK;
     }
@@ -263,7 +263,7 @@ mst_status hosts_nproc(const struct host *host, const char *nproc, char text[HOS
                         nproc);
     long long sum = host->ranks + host->open * each;
     if (sum > HOSTS_RANKS_MAX)
-        return msi_fail(MST_ERR_INVALID, NULL, "host %s has %lld ranks, and %d is the most", host->name, sum,
+        return msi_fail(MST_ERR_INVALID, NULL, "host %s has %lld ranks; the limit is %d", host->name, sum,
                         HOSTS_RANKS_MAX);
     snprintf(text, HOSTS_NPROC_MAX, "%lld", sum);
     return MST_OK;

@@ -195,9 +195,9 @@ void node_agent_on_open(struct node_agent *a, int ticket, const char *run_id) {
 
 void node_agent_on_lost(struct node_agent *a, const char *why) {
     bool never_opened = !a->run_id[0];
-    const char *what = a->coordinator ? "the launcher's own store fails"
+    const char *what = a->coordinator ? "the launcher's own store has failed"
                        : never_opened ? "cannot join the job"
-                                      : "the coordinator of the job is gone";
+                                      : "the coordinator of the job was lost";
     char text[1024];
     snprintf(text, sizeof text, "%s: %s", what, why);
     end(a, never_opened ? EXIT_USAGE : EXIT_FAILED, text);

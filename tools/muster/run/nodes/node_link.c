@@ -104,7 +104,7 @@ static mst_status read_info(struct node_link *link) {
     mst_bytes_free(&value);
     if (valid || st == MST_ERR_CANCELLED) return st;
     return msi_fail(MST_ERR_PROTOCOL, "check that this is the endpoint of the coordinator's node",
-                    "what listens at %s is not a launcher that waits for nodes%s", link->endpoint,
+                    "the program that listens at %s is not a launcher that waits for nodes%s", link->endpoint,
                     st == MST_OK ? ", or one of another version" : "");
 }
 
@@ -114,7 +114,7 @@ static mst_status take_ticket(struct node_link *link) {
         mst_store_add(link->store, tickets_key, 1, &ticket, .timeout_ms = ANSWER_MS, .cancel = link->token);
     if (st == MST_OK && (ticket < 1 || ticket > NODE_TICKET_MOST))
         st = msi_fail(MST_ERR_PROTOCOL, "another program writes to that store; use another port",
-                      "the store at %s counts launchers wrongly", link->endpoint);
+                      "the store at %s has an invalid count of launchers", link->endpoint);
     link->ticket = (int)ticket;
     return st;
 }

@@ -62,7 +62,7 @@ static mst_status read_hosts(struct run_hosts *h, const struct run_options *o) {
                         : o->hosts && o->hostfile ? "hosts"
                                                   : NULL;
     if (other)
-        return msi_fail(MST_ERR_INVALID, "drop one of them", "--%s and --%s both say which nodes there are",
+        return msi_fail(MST_ERR_INVALID, "remove one of them", "--%s and --%s both name the nodes of the job",
                         other, o->hostfile ? "hostfile" : "hosts");
     return o->hosts ? hosts_read_list(o->hosts, &h->hosts) : hosts_read_file(o->hostfile, &h->hosts);
 }

@@ -158,7 +158,7 @@ mst_status bind_open(struct bind *bind, enum bind_how how, int n) {
     cpu_set_t *allowed = bind_allowed(&size);
     int error = allowed ? -bind_share(bind, how, n, "/sys/devices/system", allowed, size) : errno;
     if (allowed) CPU_FREE(allowed);
-    return error ? msi_fail_errno(error, "cannot find out which processors the ranks may use") : MST_OK;
+    return error ? msi_fail_errno(error, "cannot determine which processors the ranks may use") : MST_OK;
 }
 
 void bind_close(struct bind *bind) {

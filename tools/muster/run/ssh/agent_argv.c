@@ -100,7 +100,7 @@ static mst_status find_muster(const struct run_options *o, char path[PATH_MAX]) 
     ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - 1);
     if (len <= 0)
         return msi_fail(MST_ERR_SYSTEM, "give its path with --remote-muster",
-                        "cannot find out the path of this muster: %s", strerror(errno));
+                        "cannot determine the path of this muster: %s", strerror(errno));
     path[len] = 0;
     return MST_OK;
 }
@@ -108,7 +108,7 @@ static mst_status find_muster(const struct run_options *o, char path[PATH_MAX]) 
 /* Writes what all agents have in common. */
 static mst_status add_common(struct agents *a, const struct workers_options *workers) {
     if (!getcwd(a->directory, sizeof a->directory))
-        return msi_fail_errno(errno, "cannot find out the current directory");
+        return msi_fail_errno(errno, "cannot determine the current directory");
     mst_status st = find_muster(a->options, a->muster);
     if (st != MST_OK) return st;
     for (size_t i = 0; i < run_command.n_options; i++)
