@@ -170,7 +170,6 @@ mst_status msi_comm_join(struct mst_work *work) {
     struct msi_wait wait = {msi_deadline(work->timeout_ms), work->wait.cancel};
     mst_status st = comm->engine->open(comm, work, &wait);
     comm->joined = st == MST_OK;
-    if (comm->joined && comm->traits.own_thread) comm->thread = pthread_self();
     return st;
 }
 
@@ -204,19 +203,9 @@ mst_status msi_comm_check(struct msi_comm *comm) {
     return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 
-static mst_status fail_other_thread(void) {
-    return msi_fail(MST_ERR_STATE,
-                    "use it on that thread, or give other threads a group with the backend native",
-                    "only the thread that made the first call on the group may use its backend");
-}
-
 mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                              struct mst_work **work) {
     msi_comm_lock(comm);
-    if (comm->traits.own_thread && comm->joined && !pthread_equal(comm->thread, pthread_self())) {
-        msi_comm_unlock(comm);
-        return fail_other_thread();
-    }
     bool failed = comm->failure.status != MST_OK;
     struct mst_work *found = failed ? NULL : spare_op(comm);
     if (!found) {
