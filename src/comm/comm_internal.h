@@ -66,7 +66,7 @@ struct msi_comm {
 
     struct msi_lock lock; /* rule 2 */
     struct msi_condition changed;
-    pthread_t thread;      /* the communicator's; own_thread: the only one that may call the engine */
+    pthread_t thread;
     bool threaded, ending; /* the communicator's thread advances the operations; it is to end */
     int inside;            /* threads that run a blocking operation themselves */
     bool sleeping;         /* a thread sleeps until something that it knew of happens */
