@@ -2,6 +2,7 @@
 #include "prof/summary/op_stats.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The system provides the memory of an array as its elements are used. */
 struct msi_op_stats *msi_op_stats_new(bool debug) {
@@ -190,4 +191,11 @@ void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call,
     } else {
         stats->lost++;
     }
+}
+
+uint64_t msi_op_stats_count(const struct msi_op_stats *stats, const char *name) {
+    uint64_t n = name ? 0 : stats->other.count;
+    for (size_t i = 0; i < stats->row_count; i++)
+        if (!name || !strcmp(stats->rows[i].name, name)) n += stats->rows[i].count;
+    return n;
 }
