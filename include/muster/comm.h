@@ -173,6 +173,18 @@ typedef struct mst_wait_options {
     mst_wait_options_fields
 } mst_wait_options;
 mst_status mst_wait_with(mst_work *work, const mst_wait_options *options);
+/*
+ * For n works, which may belong to several groups. Entries that are NULL are skipped. MST_ERR_TIMEOUT and
+ * MST_ERR_CANCELLED of the wait release no work, and the call may be repeated.
+ * mst_wait_all waits until all works are done, releases them and sets the entries to NULL. Returns the first
+ * failure in the order of the array.
+ * mst_wait_any waits until one work is done, releases it, sets its entry to NULL and *index to its index, and
+ * returns its result. *index is -1 if all entries are NULL.
+ */
+mst_status mst_wait_all_with(mst_work **works, size_t n, const mst_wait_options *options);
+mst_status mst_wait_any_with(mst_work **works, size_t n, int *index, const mst_wait_options *options);
+/* Makes progress and tells in *done whether all works are done. Does not block, and releases no work. */
+mst_status mst_test_all(mst_work *const *works, size_t n, bool *done);
 /* Makes progress and sets *done. Does not block. */
 mst_status mst_test(mst_work *work, bool *done);
 /*
@@ -233,6 +245,8 @@ MST_WRAP_2(mst_scatter_bytes, mst_call, mst_bytes *, const mst_bytes *)
 MST_WRAP_3(mst_send_bytes, mst_call, const void *, size_t, int)
 MST_WRAP_2(mst_recv_bytes, mst_call, mst_bytes *, int)
 MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
+MST_WRAP_2(mst_wait_all, mst_wait_options, mst_work **, size_t)
+MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 
 #define mst_barrier(...)                  MST_CALL_0(mst_barrier, mst_call, __VA_ARGS__)
 #define mst_monitored_barrier(...)        MST_CALL_0(mst_monitored_barrier, mst_call, __VA_ARGS__)
@@ -265,6 +279,8 @@ MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
 #define mst_send_bytes(...)               MST_CALL_3(mst_send_bytes, mst_call, __VA_ARGS__)
 #define mst_recv_bytes(...)               MST_CALL_2(mst_recv_bytes, mst_call, __VA_ARGS__)
 #define mst_wait(...)                     MST_CALL_1(mst_wait, mst_wait_options, __VA_ARGS__)
+#define mst_wait_all(...)                 MST_CALL_2(mst_wait_all, mst_wait_options, __VA_ARGS__)
+#define mst_wait_any(...)                 MST_CALL_3(mst_wait_any, mst_wait_options, __VA_ARGS__)
 #define mst_alloc(bytes, ...)                                                                                \
     mst_alloc_with(bytes, MST_POINTER_ADDRESS(MST_FIRST(__VA_ARGS__, )),                                     \
                    MST_OPTIONS(mst_call, MST_REST(__VA_ARGS__, )))

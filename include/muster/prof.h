@@ -60,6 +60,18 @@ mst_status mst_log_summary_with(const mst_summary_options *options);
 mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *options);
 
 /*
+ * Discards the profile so far of all worlds of this process. Recording and traces continue. Call it on all
+ * ranks between the same collectives, for example at the start of an epoch: .show_straggler compares only
+ * calls that all ranks have in their profile.
+ */
+mst_status mst_reset_log(void);
+/* Is any call in the profile of this process? */
+bool mst_has_comm_data(void);
+/* Returns the number of calls of that name in the profile of this process, without those that failed. NULL:
+ * of all names. */
+int64_t mst_get_comm_operation_count(const char *name);
+
+/*
  * Writes the flight record, the last operations of this process (up to 256), to a file as JSON: group,
  * number, size, call site and state (queued, started or done). It is recorded also without profiling. With
  * MUSTER_TRACE=DIR the library writes DIR/rank-R.flight.json when an operation fails and its group with it.

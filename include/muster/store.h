@@ -53,7 +53,17 @@ mst_status mst_store_open_with(const char *url, mst_store **store, const mst_sto
 /* Opens a view of base that prepends "prefix/" to every key. base must outlive it. */
 mst_status mst_store_open_prefix(mst_store *base, const char *prefix, mst_store **store);
 
+/*
+ * Opens a second handle on the same store, with the timeout of the first. Either may be freed first. A clone
+ * of a tcp store has its own connection. A clone of a master is only a client: free it before the master. A
+ * clone of a prefix store does not need the base of the original.
+ */
+mst_status mst_store_clone_with(mst_store *store, mst_store **copy, const mst_store_call *call);
+
 void mst_store_free(mst_store *store);
+
+/* Sets the default deadline of later calls on the handle, in milliseconds; 0: that of mst_store_open. */
+mst_status mst_store_set_timeout(mst_store *store, int timeout_ms);
 
 /* Returns the actual port of a tcp store, 0 for other kinds. */
 int mst_store_port(const mst_store *store);
@@ -110,6 +120,7 @@ mst_status mst_store_barrier_with(mst_store *store, const char *key, int64_t wor
 #endif
 
 MST_WRAP_2(mst_store_open, mst_store_options, const char *, mst_store **)
+MST_WRAP_2(mst_store_clone, mst_store_call, mst_store *, mst_store **)
 MST_WRAP_4(mst_store_set, mst_store_call, mst_store *, const char *, const void *, size_t)
 MST_WRAP_3(mst_store_get, mst_store_call, mst_store *, const char *, mst_bytes *)
 MST_WRAP_4(mst_store_add, mst_store_call, mst_store *, const char *, int64_t, int64_t *)
@@ -129,6 +140,7 @@ MST_WRAP_3(mst_store_list_keys, mst_store_call, mst_store *, char ***, size_t *)
 MST_WRAP_3(mst_store_barrier, mst_store_call, mst_store *, const char *, int64_t)
 
 #define mst_store_open(...)        MST_CALL_2(mst_store_open, mst_store_options, __VA_ARGS__)
+#define mst_store_clone(...)       MST_CALL_2(mst_store_clone, mst_store_call, __VA_ARGS__)
 #define mst_store_set(...)         MST_CALL_4(mst_store_set, mst_store_call, __VA_ARGS__)
 #define mst_store_get(...)         MST_CALL_3(mst_store_get, mst_store_call, __VA_ARGS__)
 #define mst_store_add(...)         MST_CALL_4(mst_store_add, mst_store_call, __VA_ARGS__)

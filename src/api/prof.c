@@ -170,6 +170,19 @@ mst_status mst_log_summary_json_with(mst_bytes *out, const mst_summary_options *
     return MST_OK;
 }
 
+mst_status mst_reset_log(void) {
+    msi_call_begin("mst_reset_log", NULL, msi_call_get_rank());
+    return msi_recorder_reset();
+}
+
+bool mst_has_comm_data(void) {
+    return msi_recorder_count(NULL) > 0;
+}
+
+int64_t mst_get_comm_operation_count(const char *name) {
+    return (int64_t)msi_recorder_count(name);
+}
+
 mst_status mst_flight_dump(const char *path) {
     msi_call_begin("mst_flight_dump", NULL, msi_call_get_rank());
     if (!path || !*path)

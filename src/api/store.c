@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "wire/cursor.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { DEFAULT_TIMEOUT_MS = 300000 };
@@ -16,6 +17,31 @@ void mst_bytes_free(mst_bytes *bytes) {
 
 void mst_store_free_keys(char **keys) {
     free(keys);
+}
+
+static mst_status check_store(const mst_store *store) {
+    return store ? MST_OK : msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
+}
+
+static int get_timeout(const mst_store *store) {
+    return atomic_load_explicit(&store->timeout_ms, memory_order_relaxed);
+}
+
+static void set_timeout(mst_store *store, int timeout_ms) {
+    atomic_store_explicit(&store->timeout_ms, timeout_ms, memory_order_relaxed);
+}
+
+/* Begins a call. */
+static mst_status begin(const char *name, const mst_store *store, const mst_store_call *given,
+                        struct msi_wait *wait) {
+    mst_store_call call;
+    mst_status st = msi_options_begin(name, &call, sizeof call, given);
+    if (st == MST_OK) st = check_store(store);
+    if (st == MST_OK) st = msi_check_timeout(call.timeout_ms);
+    if (st == MST_OK)
+        *wait = (struct msi_wait){msi_deadline(call.timeout_ms ? call.timeout_ms : get_timeout(store)),
+                                  call.cancel};
+    return st;
 }
 
 mst_status mst_store_open_with(const char *url, mst_store **store, const mst_store_options *given) {
@@ -34,7 +60,7 @@ mst_status mst_store_open_with(const char *url, mst_store **store, const mst_sto
     mst_store *made;
     st = msi_store_open(&parsed, &settings, &wait, &options, &made);
     if (st != MST_OK) return st;
-    made->timeout_ms = timeout_ms;
+    set_timeout(made, timeout_ms);
     *store = made;
     return MST_OK;
 }
@@ -45,26 +71,34 @@ mst_status mst_store_open_prefix(mst_store *base, const char *prefix, mst_store 
     return msi_store_open_prefix(base, prefix, store);
 }
 
+mst_status mst_store_clone_with(mst_store *store, mst_store **copy, const mst_store_call *call) {
+    struct msi_wait wait;
+    struct msi_settings settings;
+    mst_store *made;
+    mst_status st = begin("mst_store_clone", store, call, &wait);
+    if (st == MST_OK && !copy) st = msi_fail(MST_ERR_INVALID, NULL, "copy is NULL");
+    if (st == MST_OK) st = msi_settings_load(&settings, NULL);
+    if (st == MST_OK) st = store->ops->clone(store, &settings, &wait, &made);
+    if (st != MST_OK) return st;
+    set_timeout(made, get_timeout(store));
+    *copy = made;
+    return MST_OK;
+}
+
+mst_status mst_store_set_timeout(mst_store *store, int timeout_ms) {
+    msi_call_begin("mst_store_set_timeout", NULL, msi_call_get_rank());
+    mst_status st = check_store(store);
+    if (st == MST_OK) st = msi_check_timeout(timeout_ms);
+    if (st == MST_OK) set_timeout(store, timeout_ms ? timeout_ms : DEFAULT_TIMEOUT_MS);
+    return st;
+}
+
 void mst_store_free(mst_store *store) {
     msi_store_free(store);
 }
 
 int mst_store_port(const mst_store *store) {
     return store ? store->port : 0;
-}
-
-/* Begins a call. */
-static mst_status begin(const char *name, const mst_store *store, const mst_store_call *given,
-                        struct msi_wait *wait) {
-    mst_store_call call;
-    mst_status st = msi_options_begin(name, &call, sizeof call, given);
-    if (st == MST_OK && !store)
-        st = msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
-    if (st == MST_OK) st = msi_check_timeout(call.timeout_ms);
-    if (st == MST_OK)
-        *wait = (struct msi_wait){msi_deadline(call.timeout_ms ? call.timeout_ms : store->timeout_ms),
-                                  call.cancel};
-    return st;
 }
 
 static mst_status check_key(const mst_store *store, const char *key) {

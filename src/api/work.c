@@ -4,22 +4,97 @@
 #include "base/options.h"
 #include "comm/comm.h"
 
+#include <limits.h>
+
 static mst_status check(const mst_work *work) {
     return work ? MST_OK
                 : msi_fail(MST_ERR_INVALID, "a work comes from a call that was given .work", "work is NULL");
 }
 
-mst_status mst_wait_with(mst_work *work, const mst_wait_options *given) {
+static mst_status check_all(mst_work *const *works, size_t n) {
+    return works || !n ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "works is NULL, but n is %zu", n);
+}
+
+/* Begins a call that waits. Without .timeout_ms it waits until the operation ends, which has its own
+ * deadline. */
+static mst_status begin(const char *name, const mst_wait_options *given, struct msi_wait *wait) {
     mst_wait_options options;
-    mst_status st = msi_options_begin("mst_wait", &options, sizeof options, given);
+    mst_status st = msi_options_begin(name, &options, sizeof options, given);
     if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
+    if (st == MST_OK)
+        *wait = (struct msi_wait){options.timeout_ms ? msi_deadline(options.timeout_ms) : INT64_MAX,
+                                  options.cancel};
+    return st;
+}
+
+mst_status mst_wait_with(mst_work *work, const mst_wait_options *given) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_wait", given, &wait);
     if (st == MST_OK) st = check(work);
     if (st != MST_OK) return st;
-    /* Without .timeout_ms it waits until the operation ends, which has a deadline of its own. */
-    struct msi_wait wait = {options.timeout_ms ? msi_deadline(options.timeout_ms) : INT64_MAX,
-                            options.cancel};
     uint64_t entered = msi_call_enter(0, 0, 0);
     return msi_call_leave(entered, msi_comm_finish(work, &wait));
+}
+
+/* Releases works that are done. The first failure of the array is recorded last: it is the thread's error. */
+static mst_status release_all(mst_work **works, size_t n, const struct msi_wait *wait) {
+    mst_status first = MST_OK;
+    for (size_t i = n; i-- > 0;) {
+        if (!works[i]) continue;
+        mst_status st = msi_comm_finish(works[i], wait);
+        if (st != MST_OK) first = st;
+        works[i] = NULL;
+    }
+    return first;
+}
+
+mst_status mst_wait_all_with(mst_work **works, size_t n, const mst_wait_options *given) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_wait_all", given, &wait);
+    if (st == MST_OK) st = check_all(works, n);
+    if (st != MST_OK) return st;
+    uint64_t entered = msi_call_enter(0, 0, 0);
+    size_t done;
+    st = msi_comm_await(works, n, &wait, true, &done);
+    if (st == MST_OK) st = release_all(works, n, &wait);
+    return msi_call_leave(entered, st);
+}
+
+mst_status mst_wait_any_with(mst_work **works, size_t n, int *index, const mst_wait_options *given) {
+    struct msi_wait wait;
+    mst_status st = begin("mst_wait_any", given, &wait);
+    if (st == MST_OK) st = check_all(works, n);
+    if (st == MST_OK && n > INT_MAX) st = msi_fail(MST_ERR_INVALID, NULL, "n is %zu", n);
+    if (st == MST_OK && !index) st = msi_fail(MST_ERR_INVALID, NULL, "index is NULL");
+    if (st != MST_OK) return st;
+    size_t at = 0;
+    while (at < n && !works[at]) at++;
+    if (at == n) {
+        *index = -1;
+        return MST_OK;
+    }
+    uint64_t entered = msi_call_enter(0, 0, 0);
+    st = msi_comm_await(works, n, &wait, false, &at);
+    if (st == MST_OK) {
+        st = msi_comm_finish(works[at], &wait);
+        works[at] = NULL;
+        *index = (int)at;
+    }
+    return msi_call_leave(entered, st);
+}
+
+mst_status mst_test_all(mst_work *const *works, size_t n, bool *done) {
+    msi_call_begin("mst_test_all", NULL, msi_call_get_rank());
+    mst_status st = check_all(works, n);
+    if (st == MST_OK && !done) st = msi_fail(MST_ERR_INVALID, NULL, "done is NULL");
+    bool all = true, one;
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        if (!works[i]) continue;
+        st = msi_comm_test(works[i], &one);
+        if (st == MST_OK) all &= one;
+    }
+    if (st == MST_OK) *done = all;
+    return st;
 }
 
 mst_status mst_test(mst_work *work, bool *done) {

@@ -210,6 +210,13 @@ mst_work *msi_comm_export(struct mst_work *work);
 /* Waits for the end of the operation and releases it. MST_ERR_TIMEOUT and MST_ERR_CANCELLED leave it as it
  * was. */
 mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait);
+/*
+ * Waits until one of n operations is done, or all: msi_comm_finish does not block then. A handle that is
+ * invalid counts as done; NULL is skipped, but with all false one must not be NULL. *done: the index of the
+ * first one that is done.
+ */
+mst_status msi_comm_await(mst_work *const *handles, size_t n, const struct msi_wait *wait, bool all,
+                          size_t *done);
 /* Is the operation done? Advances it if not. */
 mst_status msi_comm_test(mst_work *handle, bool *done);
 /* The result of the operation; MST_ERR_STATE also if it is not done yet. */

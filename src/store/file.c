@@ -253,7 +253,13 @@ static void close_store(struct mst_store *head) {
     free(store);
 }
 
-static const struct msi_store_ops ops = {exec, close_store};
+static mst_status clone_store(struct mst_store *head, const struct msi_settings *settings,
+                              const struct msi_wait *wait, struct mst_store **copy) {
+    struct file_store *store = (struct file_store *)head;
+    return msi_store_open_file(store->log.path, false, settings, wait, copy);
+}
+
+static const struct msi_store_ops ops = {exec, clone_store, close_store};
 
 /* Reads the file for the first time and registers a member. MST_ERR_STALE: all earlier members are dead. */
 static mst_status first_read(struct file_store *store, bool member, const struct msi_wait *wait) {

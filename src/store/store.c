@@ -187,6 +187,7 @@ mst_status msi_store_exec_view(const struct msi_store_view *view, const struct m
 struct prefix_store {
     struct mst_store head;
     struct mst_store *base;
+    bool owns_base; /* a clone has a base of its own */
     size_t len;
     char prefix[]; /* with the slash */
 };
@@ -199,11 +200,29 @@ static mst_status exec_prefix(struct mst_store *head, const struct msi_wait *wai
     return msi_store_exec_view(&view, wait, x, n);
 }
 
-static void close_prefix(struct mst_store *head) {
-    free(head);
+static mst_status clone_prefix(struct mst_store *head, const struct msi_settings *settings,
+                               const struct msi_wait *wait, struct mst_store **copy) {
+    struct prefix_store *store = (struct prefix_store *)head;
+    struct prefix_store *made = malloc(sizeof *made + store->len);
+    if (!made) return msi_fail_memory();
+    memcpy(made, store, sizeof *made + store->len);
+    mst_status st = store->base->ops->clone(store->base, settings, wait, &made->base);
+    if (st != MST_OK) {
+        free(made);
+        return st;
+    }
+    made->owns_base = true;
+    *copy = &made->head;
+    return MST_OK;
 }
 
-static const struct msi_store_ops prefix_ops = {exec_prefix, close_prefix};
+static void close_prefix(struct mst_store *head) {
+    struct prefix_store *store = (struct prefix_store *)head;
+    if (store->owns_base) msi_store_free(store->base);
+    free(store);
+}
+
+static const struct msi_store_ops prefix_ops = {exec_prefix, clone_prefix, close_prefix};
 
 mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, struct mst_store **store) {
     size_t len = strlen(prefix);

@@ -31,6 +31,9 @@ struct msi_store_ops {
      * single requests.
      */
     msi_store_exec_fn *exec;
+    /* Opens a second handle on the same store. */
+    mst_status (*clone)(struct mst_store *store, const struct msi_settings *settings,
+                        const struct msi_wait *wait, struct mst_store **copy);
     /* Frees the store. A remaining on_disconnect value takes effect (tcp, file). */
     void (*close)(struct mst_store *store);
 };
@@ -38,9 +41,9 @@ struct msi_store_ops {
 /* Every store begins with this. */
 struct mst_store {
     const struct msi_store_ops *ops;
-    int timeout_ms;
-    int port;          /* tcp */
-    int64_t linger_ms; /* tcp master: how long closing waits for our clients to disconnect */
+    _Atomic int timeout_ms; /* any thread may set it (relaxed): nothing depends on the order */
+    int port;               /* tcp */
+    int64_t linger_ms;      /* tcp master: how long closing waits for our clients to disconnect */
     size_t max_key, max_value, max_items, max_message; /* see struct msi_store_limits; keys are shorter */
 };
 

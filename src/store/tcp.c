@@ -113,7 +113,13 @@ static void close_store(struct mst_store *head) {
     free(store);
 }
 
-static const struct msi_store_ops ops = {exec, close_store};
+static mst_status clone_store(struct mst_store *head, const struct msi_settings *settings,
+                              const struct msi_wait *wait, struct mst_store **copy) {
+    struct tcp_store *store = (struct tcp_store *)head;
+    return msi_store_open_tcp(&store->target.address, settings, wait, NULL, copy);
+}
+
+static const struct msi_store_ops ops = {exec, clone_store, close_store};
 
 /* Waits for workers as PyTorch does: all add 1 to this key, which has no slash, and the master polls it. */
 static mst_status wait_for_workers(struct msi_store_conn *conn, const struct msi_wait *wait,

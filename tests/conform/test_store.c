@@ -219,6 +219,81 @@ static void a_prefix_is_a_name_space(void **state) {
     mst_store_free(outer);
 }
 
+/* Another handle of the store, or of a new one if it can have but one, with the prefix of the kind. */
+static mst_store *open_alone(const struct stores *s, mst_store **base) {
+    mst_store *store = NULL;
+    *base = open_more(s);
+    if (!*base) assert_ok(mst_store_open("hash://", base));
+    if (!*s->kind->prefix) return *base;
+    assert_ok(mst_store_open_prefix(*base, s->kind->prefix, &store));
+    return store;
+}
+
+/* A clone sees the same keys, and stays usable when the original is freed, or a clone of it. */
+static void clones(void **state) {
+    struct stores *s = *state;
+    mst_store *first, *second, *base, *alone = open_alone(s, &base);
+    put(alone, "before", "1");
+    assert_ok(mst_store_clone(alone, &first));
+    assert_int_equal(mst_store_port(first), mst_store_port(alone));
+    assert_get(first, "before", "1");
+    put(first, "after", "2");
+    assert_get(alone, "after", "2");
+    if (alone != base) mst_store_free(alone);
+    mst_store_free(base);
+    assert_ok(mst_store_clone(first, &second, .timeout_ms = CALL_LIMIT_MS));
+    mst_store_free(first);
+    assert_get(second, "before", "1");
+    assert_get(second, "after", "2");
+    if (!is_kind(s, "hash")) assert_get(s->b, "after", "2");
+    mst_store_free(second);
+    assert_ok(mst_store_clone(s->a, &second)); /* of a master, for tcp */
+    put(second, "third", "3");
+    assert_get(s->b, "third", "3");
+    mst_store_free(second);
+}
+
+struct getter {
+    mst_store *store;
+    mst_status status;
+};
+
+static void *get_missing(void *arg) {
+    struct getter *getter = arg;
+    mst_bytes value;
+    getter->status = mst_store_get(getter->store, "late", &value);
+    if (getter->status == MST_OK) mst_bytes_free(&value);
+    return NULL;
+}
+
+/* The timeout belongs to the handle, a clone begins with it, and calls under way keep theirs. */
+static void timeouts(void **state) {
+    struct stores *s = *state;
+    struct getter getter = {.status = MST_ERR_STATE};
+    mst_store *copy;
+    mst_bytes value;
+    assert_ok(mst_store_set_timeout(s->a, 40));
+    assert_status(mst_store_get(s->a, "missing", &value), MST_ERR_TIMEOUT);
+    assert_status(mst_store_get(s->a, "missing", &value, .timeout_ms = 20), MST_ERR_TIMEOUT);
+    assert_ok(mst_store_clone(s->a, &copy, .timeout_ms = CALL_LIMIT_MS));
+    assert_status(mst_store_get(copy, "missing", &value), MST_ERR_TIMEOUT);
+    assert_ok(mst_store_set_timeout(copy, CALL_LIMIT_MS));
+    assert_status(mst_store_get(s->a, "missing", &value), MST_ERR_TIMEOUT);
+    getter.store = copy;
+    pthread_t thread = start_thread(get_missing, &getter);
+    assert_status(mst_store_get(s->a, "missing", &value, .timeout_ms = 100), MST_ERR_TIMEOUT);
+    assert_ok(mst_store_set(s->a, "late", "x", 1, .timeout_ms = CALL_LIMIT_MS));
+    join_thread(thread);
+    assert_ok(getter.status);
+    mst_store_free(copy);
+    assert_ok(mst_store_set_timeout(s->a, 0)); /* the default */
+    put(s->a, "k", "v");
+    assert_status(mst_store_set_timeout(s->a, -1), MST_ERR_INVALID);
+    assert_status(mst_store_set_timeout(NULL, 5), MST_ERR_INVALID);
+    assert_status(mst_store_clone(s->a, NULL), MST_ERR_INVALID);
+    assert_status(mst_store_clone(NULL, &copy), MST_ERR_INVALID);
+}
+
 static void wrong_arguments_are_refused(void **state) {
     struct stores *s = *state;
     static const char *const holes[] = {"a", NULL};
@@ -258,6 +333,8 @@ int main(void) {
         cmocka_unit_test(queues),
         cmocka_unit_test(list_keys),
         cmocka_unit_test(a_prefix_is_a_name_space),
+        cmocka_unit_test(clones),
+        cmocka_unit_test(timeouts),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
     return run_over_kinds(tests, COUNT_OF(tests));

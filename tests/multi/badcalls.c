@@ -177,11 +177,18 @@ static void sizes(void) {
 static void works_and_memory(void) {
     mst_work *works[2] = {NULL};
     bool done = false;
+    int at;
     mst_p2p one = {.send = true, .buf = out, .count = 1, .dtype = MST_F32, .peer = size};
     INVALID("work", mst_wait((mst_work *)NULL));
     INVALID("work", mst_test(NULL, &done));
     INVALID("work", mst_work_result(NULL));
     INVALID("work", mst_work_on_done(NULL, NULL, NULL));
+    INVALID("works", mst_wait_all((mst_work **)NULL, 1));
+    INVALID("works", mst_wait_any((mst_work **)NULL, 1, &at));
+    INVALID("index", mst_wait_any(works, 2, (int *)NULL));
+    INVALID("timeout_ms", mst_wait_all(works, 2, .timeout_ms = -1));
+    INVALID("works", mst_test_all(NULL, 1, &done));
+    INVALID("done", mst_test_all(works, 2, NULL));
     INVALID("memory", mst_alloc(10, (void **)NULL));
     INVALID("ops", mst_batch_isend_irecv(NULL, 1, works));
     INVALID("works", mst_batch_isend_irecv(&one, 1, (mst_work **)NULL));
@@ -231,6 +238,39 @@ static void refuse_freed_work(mst_work *work) {
     REFUSED(MST_ERR_STATE, "work", mst_test(work, &done));
     REFUSED(MST_ERR_STATE, "work", mst_work_result(work));
     REFUSED(MST_ERR_STATE, "work", mst_work_on_done(work, never_called, NULL));
+    REFUSED(MST_ERR_STATE, "work", mst_test_all(&work, 1, &done));
+    mst_work *works[] = {NULL, work};
+    int at = -1;
+    REFUSED(MST_ERR_STATE, "work", mst_wait_any(works, 2, &at));
+    if (at != 1 || works[1]) report("mst_wait_any of a freed work", "the entry is not NULL");
+    works[1] = work;
+    REFUSED(MST_ERR_STATE, "work", mst_wait_all(works, 2));
+    if (works[1]) report("mst_wait_all of a freed work", "the entry is not NULL");
+}
+
+/* mst_wait_all releases all works and returns the first failure of the array. */
+static void failures_of_several(void) {
+    mst_group *groups[2];
+    mst_work *works[4] = {NULL}, *freed, *receive;
+    int32_t values[4] = {0};
+    REFUSED(MST_OK, "", mst_all_reduce(&values[0], 1, MST_I32, .work = &freed));
+    REFUSED(MST_OK, "", mst_wait(freed));
+    for (int i = 0; i < 2; i++) {
+        REFUSED(MST_OK, "", mst_new_group(&me, 1, &groups[i]));
+        REFUSED(MST_OK, "",
+                mst_irecv(&values[1], 1, MST_I32, 0, .tag = 8, .group = groups[i], .timeout_ms = 40,
+                          .work = &receive));
+        works[i ? 3 : 0] = receive;
+        works[i ? 0 : 3] = freed;
+        REFUSED(MST_OK, "", mst_all_reduce(&values[2], 1, MST_I32, .work = &works[2]));
+        if (i == 0) REFUSED(MST_ERR_STALLED, "tag 8", mst_wait_all(works, 4));
+        if (i == 1) REFUSED(MST_ERR_STATE, "freed before", mst_wait_all(works, 4));
+        for (int k = 0; k < 4; k++)
+            if (works[k]) report("mst_wait_all with failures", "an entry is not NULL");
+        refuse_freed_work(receive);
+        mst_destroy_process_group(groups[i]);
+    }
+    still_works("failures of several works");
 }
 
 /* Handles of freed works, also after their memory is in use again. */
@@ -341,6 +381,7 @@ int main(void) {
     works_and_memory();
     overlaps();
     freed_works();
+    failures_of_several();
     groups_of_others();
     freed_groups();
     timeouts();

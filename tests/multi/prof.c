@@ -19,6 +19,7 @@
  *   set=TEXT                 mst_configure(.config = TEXT)
  *   enable, enable=OP, disable, verbose, debug     mst_configure(.enabled = ..., ...)
  *   log, straggler, json     the summaries; log=MS: with .timeout_ms, then "logged after N ms"
+ *   reset, count, count=NAME mst_reset_log; prints "count N", and with NAME "count NAME N"
  *   back                     the summary in a callback of a work; prints "called back: STATUS"
  *   mistakes                 what mst_configure and mst_start_profiling_op refuse
  *   team=NAME                a sum in a new group of that name, of all ranks
@@ -335,11 +336,21 @@ static void mistakes(void) {
     mistake(mst_start_profiling_op(names, 2));
 }
 
+static void count(const char *name) {
+    long long n = (long long)mst_get_comm_operation_count(name);
+    printf("count %s%s%lld\n", name ? name : "", name ? " " : "", n);
+    if (!name && mst_has_comm_data() != (n > 0)) exit(5);
+}
+
 static bool summaries(const char *action, const char *value) {
     if (!strcmp(action, "log") && value)
         log_within(atoi(value));
     else if (!strcmp(action, "log"))
         check(mst_log_summary(), action);
+    else if (!strcmp(action, "reset"))
+        check(mst_reset_log(), action);
+    else if (!strcmp(action, "count"))
+        count(value);
     else if (!strcmp(action, "back"))
         log_in_a_callback();
     else if (!strcmp(action, "mistakes"))

@@ -76,6 +76,22 @@ class Recorded(ProfTest):
         ops = self.ops(2, "init", "sums=1", "on", "sums=2", "off", "sums=4", "on", "sums=8", "off")
         self.assertEqual(ops["all_reduce", "world"]["rows"][0]["count"], 10)
 
+    def test_counts_and_reset(self):
+        """The counts are those of the summary; after a reset both start again."""
+        before = ("count", "reset", "enable", "init", "count", "sums=3", "named=mine", "barrier")
+        names = ("count=all_reduce", "count=mine", "count=none")
+        lines = self.launch(2, *before, "count", *names, "reset", "count", "count=mine", "sums=2", "count")
+        counts = [line.removeprefix("count ") for line in lines if line.startswith("count ")]
+        self.assertEqual(counts, ["0", "0", "5", "all_reduce 3", "mine 1", "none 0", "0", "mine 0", "2"])
+        ops = self.ops(2, "enable", "init", "sums=3", "barrier", "reset", "sums=2")
+        self.assertEqual({name: op["rows"][0]["count"] for (name, _), op in ops.items()}, {"all_reduce": 2})
+        self.assertEqual(ops["all_reduce", "world"]["rows"][0]["straggler"]["count"], 2)
+
+    def test_counts_of_all_worlds(self):
+        path = self.path("other")
+        lines = self.launch(2, "enable", "init", "sums=3", f"world={path}", "in=2", "count", "reset", "in=1", "count", "end", "count")
+        self.assertEqual([line for line in lines if line.startswith("count ")], ["count 5", "count 1", "count 0"])
+
     def test_some_operations(self):
         ops = self.ops(2, "enable=barrier", "init", "barrier", "sums=2", "on=mine", "named=mine", "named=other", "asked")
         counts = {name: op["rows"][0]["count"] for (name, _), op in ops.items()}

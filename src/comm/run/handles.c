@@ -5,6 +5,8 @@
 #include "os/thread.h"
 #include "prof/flight/dump.h"
 
+enum { NAP_NS = 1000000 };
+
 static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
     int64_t until =
         wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
@@ -96,18 +98,95 @@ mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
     return st;
 }
 
-mst_status msi_comm_test(mst_work *handle, bool *done) {
-    struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
+/* Is the operation over? Advances it if not. */
+static bool test_locked(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     /* A program that tests in a loop takes the place of the communicator's thread. */
     if (msi_comm_is_over(work) || msi_comm_help(comm))
         comm->waiting.tests = (struct msi_idle){0};
     else
         msi_comm_idle(comm, &comm->waiting.tests, false);
-    *done = msi_comm_is_over(work);
+    return msi_comm_is_over(work);
+}
+
+mst_status msi_comm_test(mst_work *handle, bool *done) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    struct msi_comm *comm = work->comm;
+    *done = test_locked(work);
     msi_comm_unlock(comm);
     return MST_OK;
+}
+
+/* What a look at several handles found. A handle that is invalid counts as done. */
+struct look {
+    size_t done, pending; /* index of the first that is done, and of the first that is not; n: none */
+    bool threads;         /* every communicator with a pending operation has its thread */
+};
+
+/* Advances all operations. */
+static struct look look_at(mst_work *const *handles, size_t n) {
+    struct look look = {n, n, true};
+    for (size_t i = n; i-- > 0;) {
+        struct mst_work *work = handles[i] ? lookup_locked(handles[i]) : NULL;
+        struct msi_comm *comm = work ? work->comm : NULL;
+        if (work && !test_locked(work)) {
+            look.pending = i;
+            look.threads &= msi_comm_has_thread(comm);
+        } else if (handles[i]) {
+            look.done = i;
+        }
+        if (comm) msi_comm_unlock(comm);
+    }
+    return look;
+}
+
+/* The profile counts the wait for several operations as a wait for the first one. */
+static void trace_wait(mst_work *handle, bool begins) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return;
+    if (!msi_comm_is_over(work)) (begins ? msi_op_trace_wait : msi_op_trace_leave)(&work->op_trace);
+    msi_comm_unlock(work->comm);
+}
+
+/* Waits for a short time, or until an operation of the handle's communicator is done. */
+static void nap(mst_work *handle) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return;
+    if (!msi_comm_is_over(work))
+        sleep_until_changed(work->comm, &(struct msi_wait){msi_now() + NAP_NS, NULL});
+    msi_comm_unlock(work->comm);
+}
+
+static mst_status check_wait(const struct msi_wait *wait) {
+    if (msi_comm_in_callback()) return msi_comm_refuse_waiting();
+    if (msi_wait_cancelled(wait))
+        return msi_fail(MST_ERR_CANCELLED, NULL, "waiting for several works was cancelled");
+    if (msi_now() >= wait->deadline)
+        return msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "the works are not done yet");
+    return MST_OK;
+}
+
+/* The operations may belong to several communicators, and a thread can sleep on one of them only: it polls
+ * for a while, and then sleeps for short times. It does not sleep if a communicator needs it. */
+mst_status msi_comm_await(mst_work *const *handles, size_t n, const struct msi_wait *wait, bool all,
+                          size_t *done) {
+    struct msi_idle idle = {0};
+    struct look look = look_at(handles, n);
+    size_t traced = n;
+    mst_status st = MST_OK;
+    while (all ? look.pending < n : look.done == n) {
+        st = check_wait(wait);
+        if (st != MST_OK) break;
+        if (!idle.since) idle.since = msi_now();
+        if (traced != look.pending) trace_wait(handles[look.pending], true);
+        traced = look.pending;
+        if (look.threads && !msi_comm_is_patient(&idle)) nap(handles[look.pending]);
+        look = look_at(handles, n);
+    }
+    if (traced < n) trace_wait(handles[traced], false);
+    *done = look.done;
+    return st;
 }
 
 mst_status msi_comm_result(mst_work *handle) {

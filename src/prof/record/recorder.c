@@ -348,6 +348,36 @@ mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to) 
     return to->failed ? msi_fail_memory() : MST_OK;
 }
 
+mst_status msi_recorder_reset(void) {
+    mst_status st = MST_OK;
+    pthread_mutex_lock(&recorder.lock);
+    drain();
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next) {
+        if (!w->open) continue;
+        struct msi_op_stats *empty = msi_op_stats_new(recorder.config.debug);
+        if (!empty) {
+            st = msi_fail_memory();
+            continue;
+        }
+        msi_op_stats_free(w->stats);
+        w->stats = empty;
+    }
+    pthread_mutex_unlock(&recorder.lock);
+    print_lines();
+    return st;
+}
+
+uint64_t msi_recorder_count(const char *name) {
+    uint64_t n = 0;
+    pthread_mutex_lock(&recorder.lock);
+    drain();
+    for (struct msi_prof_world *w = recorder.worlds; w; w = w->next)
+        if (w->open) n += msi_op_stats_count(w->stats, name);
+    pthread_mutex_unlock(&recorder.lock);
+    print_lines();
+    return n;
+}
+
 /* At exit: ends the traces of worlds that the program has not ended. */
 __attribute__((destructor)) static void end_traces(void) {
     pthread_mutex_lock(&recorder.lock);

@@ -57,5 +57,9 @@ void msi_recorder_add(const struct msi_record *record);
 
 /* Writes the statistics of the world as bytes (op_stats.h). */
 mst_status msi_recorder_write(struct msi_prof_world *world, struct msi_buf *to);
+/* Discards the statistics of all worlds. */
+mst_status msi_recorder_reset(void);
+/* The number of calls of that name in the statistics of all worlds, without failed ones; NULL: all names. */
+uint64_t msi_recorder_count(const char *name);
 
 #endif

@@ -2,6 +2,7 @@
 #include "prof/summary/op_stats.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct msi_op_stats *msi_op_stats_new(bool debug) {
     struct msi_op_stats *stats = calloc(1, sizeof *stats);
@@ -206,4 +207,11 @@ void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call,
     } else {
         stats->lost++;
     }
+}
+
+uint64_t msi_op_stats_count(const struct msi_op_stats *stats, const char *name) {
+    uint64_t n = name ? 0 : stats->other.count;
+    for (size_t i = 0; i < stats->row_count; i++)
+        if (!name || !strcmp(stats->rows[i].name, name)) n += stats->rows[i].count;
+    return n;
 }

@@ -71,6 +71,9 @@ void msi_op_stats_free(struct msi_op_stats *stats);
 void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call, uint64_t ns,
                       uint64_t waited_ns);
 
+/* The number of calls of that name, without failed ones; NULL: of all names. */
+uint64_t msi_op_stats_count(const struct msi_op_stats *stats, const char *name);
+
 /* Appends the statistics as bytes (op_stats_codec.c) and sorts the durations. to->failed without memory. */
 void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to);
 /* Reads hostile bytes: MST_ERR_PROTOCOL with the place of the error. The caller frees *stats. */

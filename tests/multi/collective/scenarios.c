@@ -91,7 +91,7 @@ static void next_link(mst_status status, void *arg) {
     REQUIRE(done);
     EXPECT_OK(mst_work_result(work));
     if (chain.n % 2)
-        EXPECT_OK(mst_wait(work));
+        EXPECT_OK(mst_wait_all(&work, 1));
     else
         mst_work_free(work);
     expect_status(mst_recv(&value, 1, MST_I32, 0, .timeout_ms = TIMEOUT_MS), MST_ERR_STATE,
@@ -141,6 +141,86 @@ static void wait_twice(void) {
         REQUIRE(value == sent);
     }
     if (send) EXPECT_OK(mst_wait(send));
+}
+
+/* Works of all groups in one array, with gaps, are waited for by one call. */
+static void wait_for_all(void) {
+    static int64_t values[MANY];
+    mst_work *works[MANY] = {NULL};
+    bool done = false;
+    for (int i = 0; i < MANY; i++) {
+        const struct layout *at = &layouts[i % n_layouts];
+        values[i] = i;
+        if (at->me < 0 || i % 5 == 4) continue;
+        EXPECT_OK(mst_all_reduce(&values[i], 1, MST_I64, .group = at->group, .work = &works[i],
+                                 .timeout_ms = TIMEOUT_MS));
+    }
+    if (suite.me % 2) {
+        int64_t deadline = msi_deadline(TIMEOUT_MS);
+        while (!done) {
+            EXPECT_OK(mst_test_all(works, MANY, &done));
+            REQUIRE(msi_now() < deadline);
+        }
+        for (int i = 0; i < MANY; i++) REQUIRE(!works[i] || mst_work_result(works[i]) == MST_OK);
+    }
+    EXPECT_OK(mst_wait_all(works, MANY));
+    for (int i = 0; i < MANY; i++) {
+        const struct layout *at = &layouts[i % n_layouts];
+        REQUIRE(!works[i]);
+        REQUIRE(values[i] == (at->me < 0 || i % 5 == 4 ? i : (int64_t)i * at->n));
+    }
+    EXPECT_OK(mst_wait_all(works, MANY));
+    EXPECT_OK(mst_wait_all((mst_work **)NULL, 0));
+    done = false;
+    EXPECT_OK(mst_test_all(works, MANY, &done));
+    REQUIRE(done);
+}
+
+/* Rank 0 gets messages in the order in which they are sent, not in the order of the array. Until then a wait
+ * times out or is cancelled, and releases nothing. */
+static void wait_for_any(void) {
+    enum { MESSAGES = 4 };
+    int last = suite.size - 1, values[MESSAGES] = {0}, at = 77;
+    mst_work *works[MESSAGES + 1] = {NULL}, *sent;
+    bool done = true;
+    if (suite.size == 1) return;
+    for (int i = 0; i < MESSAGES && suite.me == 0; i++)
+        EXPECT_OK(mst_irecv(&values[i], 1, MST_I32, last, .tag = 20 + i, .work = &works[i + 1],
+                            .timeout_ms = TIMEOUT_MS));
+    if (suite.me == 0) {
+        mst_cancel *cancel;
+        EXPECT_OK(mst_cancel_new(&cancel));
+        mst_cancel_fire(cancel);
+        expect_status(mst_wait_any(works, MESSAGES + 1, &at, .timeout_ms = 30), MST_ERR_TIMEOUT,
+                      "mst_wait_any for what was not sent yet");
+        expect_status(mst_wait_all(works, MESSAGES + 1, .timeout_ms = 30), MST_ERR_TIMEOUT,
+                      "mst_wait_all for what was not sent yet");
+        expect_status(mst_wait_any(works, MESSAGES + 1, &at, .cancel = cancel), MST_ERR_CANCELLED,
+                      "mst_wait_any that was cancelled");
+        expect_status(mst_wait_all(works, MESSAGES + 1, .cancel = cancel), MST_ERR_CANCELLED,
+                      "mst_wait_all that was cancelled");
+        mst_cancel_free(cancel);
+        EXPECT_OK(mst_test_all(works, MESSAGES + 1, &done));
+        REQUIRE(!done && at == 77);
+    }
+    EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
+    for (int i = MESSAGES - 1; i > 0; i--) {
+        int value = 100 + i;
+        if (suite.me == last)
+            EXPECT_OK(mst_send(&value, 1, MST_I32, 0, .tag = 20 + i, .timeout_ms = TIMEOUT_MS));
+        if (suite.me == 0) {
+            EXPECT_OK(mst_wait_any(works, MESSAGES + 1, &at));
+            REQUIRE(at == i + 1 && !works[at] && values[i] == value);
+        }
+        EXPECT_OK(mst_barrier(.timeout_ms = TIMEOUT_MS));
+    }
+    if (suite.me == last)
+        EXPECT_OK(mst_isend(&last, 1, MST_I32, 0, .tag = 20, .work = &sent, .timeout_ms = TIMEOUT_MS));
+    if (suite.me == last) EXPECT_OK(mst_wait_all(&sent, 1));
+    if (suite.me == 0) EXPECT_OK(mst_wait_all(works, MESSAGES + 1));
+    REQUIRE(suite.me > 0 || values[0] == last);
+    EXPECT_OK(mst_wait_any(works, MESSAGES + 1, &at));
+    REQUIRE(at == -1);
 }
 
 /* With .deterministic the bits depend only on the inputs, not on the count and the call. */
@@ -277,6 +357,8 @@ static const struct {
                  {"freed", freed_works},
                  {"callbacks", callbacks_call},
                  {"wait_twice", wait_twice},
+                 {"wait_all", wait_for_all},
+                 {"wait_any", wait_for_any},
                  {"threads", threads},
                  {"deterministic", deterministic}};
 
