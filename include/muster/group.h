@@ -51,7 +51,8 @@ typedef struct mst_init_options {
     MST_OPTION(mst_group *world);    /* NULL: the default world */                                           \
     MST_OPTION(int timeout_ms);      /* default deadline of calls on the group; 0: the world's */            \
     MST_OPTION(const char *name);    /* shown in errors */                                                   \
-    MST_OPTION(const char *backend); /* NULL: the world's */
+    MST_OPTION(const char *backend); /* NULL: the world's */                                                 \
+    MST_OPTION(const char *desc);    /* any text, for mst_get_group_desc; copied */
 typedef struct mst_group_options {
     mst_group_options_fields
 } mst_group_options;
@@ -77,6 +78,29 @@ mst_status mst_destroy_process_group(mst_group *group);
  */
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *options);
 
+/*
+ * Sets the default deadline of later calls on the group (NULL: the default world), in milliseconds. Calls
+ * under way keep theirs. It is local to this process. Groups that are created later without .timeout_ms have
+ * the deadline of the world. MST_ERR_INVALID if timeout_ms is not positive.
+ */
+mst_status mst_group_set_timeout(mst_group *group, int timeout_ms);
+
+/*
+ * Returns a view of the world's store with a name space of the group: its members share the keys, which no
+ * other group has. NULL on failure; sets mst_error(). MST_ERR_NOT_MEMBER if this process is not in the group.
+ * The group owns the handle: do not free it, and do not use it after the group was destroyed. Its calls have
+ * the group's deadline at the time of the first call by default. The keys stay in the store until the program
+ * deletes them or the store ends.
+ */
+mst_store *mst_get_group_store(mst_group *group);
+
+/*
+ * Return .name and .desc of the group, "" if it has none. The name of a world is "world". A long name is cut
+ * to 63 bytes. The strings are valid until the group is destroyed. NULL on failure; set mst_error().
+ */
+const char *mst_get_group_name(const mst_group *group);
+const char *mst_get_group_desc(const mst_group *group);
+
 bool mst_is_available(void);
 bool mst_is_initialized(void);
 
@@ -87,6 +111,11 @@ int mst_get_group_rank(const mst_group *group, int global_rank);
 int mst_get_global_rank(const mst_group *group, int group_rank);
 /* Writes at most capacity ranks in ascending order. Returns the size of the group. */
 int mst_get_process_group_ranks(const mst_group *group, int *ranks, int capacity);
+/*
+ * The number of groups that this process has in the world and has not destroyed. The world is one of them.
+ * Groups of meshes and pipelines count, and groups in which this process has rank -1.
+ */
+int mst_get_pg_count(const mst_group *world);
 
 /*
  * The location of ranks. Ranks share a host if they can map each other's memory; muster verifies this. Local

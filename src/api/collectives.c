@@ -21,7 +21,7 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     mst_status st = msi_call_open(kind, given, &call);
     bool monitored = kind == MSI_KIND_MONITORED_BARRIER;
     if (st == MST_OK && monitored && !call.group->one_host && !call.options->work) {
-        int timeout_ms = call.options->timeout_ms ? call.options->timeout_ms : call.group->timeout_ms;
+        int timeout_ms = call.options->timeout_ms ? call.options->timeout_ms : msi_group_timeout(call.group);
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options->cancel};
         st = msi_gate_enter(call.group);
         if (st != MST_OK) return st;

@@ -88,6 +88,41 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     return st;
 }
 
+mst_status mst_group_set_timeout(mst_group *group, int timeout_ms) {
+    mst_group *found = msi_call_group("mst_group_set_timeout", NULL, group);
+    if (!found) return MST_ERR_STATE;
+    if (timeout_ms <= 0) return msi_fail(MST_ERR_INVALID, NULL, "timeout_ms is %d, not positive", timeout_ms);
+    msi_group_set_timeout(found, timeout_ms);
+    return MST_OK;
+}
+
+mst_store *mst_get_group_store(mst_group *group) {
+    mst_store *store = NULL;
+    mst_group *found = msi_call_group("mst_get_group_store", NULL, group);
+    if (!found) return NULL;
+    if (found->rank < 0) {
+        msi_fail_not_member(found);
+        return NULL;
+    }
+    return msi_group_store(found, &store) == MST_OK ? store : NULL;
+}
+
+const char *mst_get_group_name(const mst_group *group) {
+    const mst_group *found = msi_call_group("mst_get_group_name", NULL, group);
+    return found ? found->name : NULL;
+}
+
+const char *mst_get_group_desc(const mst_group *group) {
+    const mst_group *found = msi_call_group("mst_get_group_desc", NULL, group);
+    if (!found) return NULL;
+    return found->desc ? found->desc : "";
+}
+
+int mst_get_pg_count(const mst_group *world) {
+    const mst_group *found = msi_call_group("mst_get_pg_count", NULL, world);
+    return found ? msi_world_count_groups(found->world) : -1;
+}
+
 bool mst_is_available(void) {
     return true;
 }

@@ -3,6 +3,7 @@
  * all. Run it under a launcher; exits with 0 on success.
  *
  *   groups COUNT
+ *   groups calls    the other calls that make and describe groups, on any number of hosts
  *
  * member(g, rank) defines the members of group g, so all ranks know them without communication.
  */
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { RANKS_MAX = 64 };
 
@@ -115,12 +117,120 @@ static void make_all(mst_group **groups, unsigned count) {
     }
 }
 
+static void check_names(void) {
+    mst_group *group, *plain;
+    int before = mst_get_pg_count(NULL);
+    char desc[] = "replicas of the embedding";
+    CHECK(mst_new_group(((int[]){0}), 1, &group, .name = "embedding", .desc = desc));
+    desc[0] = 'X'; /* it was copied */
+    CHECK(mst_new_group(((int[]){0}), 1, &plain));
+    assert(before >= 1 && mst_get_pg_count(NULL) == before + 2 && mst_get_pg_count(group) == before + 2);
+    assert(!strcmp(mst_get_group_name(group), "embedding"));
+    assert(!strcmp(mst_get_group_desc(group), "replicas of the embedding"));
+    assert(!strcmp(mst_get_group_name(plain), "") && !strcmp(mst_get_group_desc(plain), ""));
+    assert(!strcmp(mst_get_group_name(NULL), "world") && !strcmp(mst_get_group_desc(NULL), ""));
+    CHECK(mst_destroy_process_group(plain));
+    assert(mst_get_pg_count(NULL) == before + 1);
+    CHECK(mst_destroy_process_group(group));
+    assert(mst_get_pg_count(NULL) == before);
+    assert(!mst_get_group_name(group) && mst_last_error()->status == MST_ERR_STATE);
+    assert(!mst_get_group_desc(group) && mst_get_pg_count(group) == -1);
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A receive without a sender fails at the deadline of its group instead of the default. */
+static void check_timeout(void) {
+    mst_group *pair, *later;
+    int ranks[RANKS_MAX], got;
+    for (int r = 0; r < size; r++) ranks[r] = r;
+    CHECK(mst_new_group(ranks, size, &pair));
+    assert(mst_group_set_timeout(pair, 0) == MST_ERR_INVALID);
+    assert(mst_group_set_timeout(pair, -1) == MST_ERR_INVALID && strstr(mst_error(), "timeout_ms is -1"));
+    CHECK(mst_group_set_timeout(pair, 100));
+    double begin = seconds();
+    mst_status st = size == 1 ? MST_OK : mst_recv(&got, 1, MST_I32, (me + 1) % size, .group = pair);
+    assert(size == 1 || (st != MST_OK && st != MST_ERR_INVALID));
+    assert(seconds() - begin < 20);
+    CHECK(mst_barrier(.timeout_ms = 20000));
+    /* The store of a group has its deadline, and a group made later has that of the world. */
+    CHECK(mst_group_set_timeout(NULL, 150));
+    CHECK(mst_new_group(ranks, size, &later));
+    begin = seconds();
+    mst_bytes value;
+    assert(mst_store_get(mst_get_group_store(later), "missing", &value) == MST_ERR_TIMEOUT);
+    assert(seconds() - begin < 20);
+    CHECK(mst_group_set_timeout(NULL, 60000));
+    CHECK(mst_barrier());
+    CHECK(mst_destroy_process_group(later));
+    CHECK(mst_destroy_process_group(pair));
+    assert(mst_group_set_timeout(pair, 100) == MST_ERR_STATE);
+}
+
+/* Each rank reads what the other members wrote. The same key in another group has another value. */
+static void check_store(void) {
+    mst_group *all, *own;
+    int ranks[RANKS_MAX];
+    char key[16];
+    for (int r = 0; r < size; r++) ranks[r] = r;
+    CHECK(mst_new_group(ranks, size, &all));
+    CHECK(mst_new_group(&me, 1, &own));
+    mst_store *shared = mst_get_group_store(all), *alone = mst_get_group_store(own);
+    mst_store *world = mst_get_group_store(NULL);
+    assert(shared && alone && world && shared != alone && shared != world);
+    assert(mst_get_group_store(all) == shared);
+    snprintf(key, sizeof key, "%d", me);
+    CHECK(mst_store_set(shared, key, key, strlen(key)));
+    CHECK(mst_store_set(alone, "0", "alone", 5));
+    for (int r = 0; r < size; r++) {
+        mst_bytes value;
+        char wanted[16];
+        snprintf(wanted, sizeof wanted, "%d", r);
+        CHECK(mst_store_get(shared, wanted, &value, .timeout_ms = 20000));
+        assert(!strcmp(value.data, wanted));
+        mst_bytes_free(&value);
+    }
+    mst_bytes value;
+    CHECK(mst_store_get(alone, "0", &value, .timeout_ms = 20000));
+    assert(!strcmp(value.data, "alone"));
+    mst_bytes_free(&value);
+    bool there = true;
+    CHECK(mst_store_check(world, (const char *[]){"0"}, 1, &there));
+    assert(!there);
+    CHECK(mst_barrier(.timeout_ms = 20000));
+    CHECK(mst_store_delete_key(shared, key, NULL));
+    CHECK(mst_store_delete_key(alone, "0", NULL));
+    CHECK(mst_destroy_process_group(all));
+    CHECK(mst_destroy_process_group(own));
+    assert(!mst_get_group_store(all) && mst_last_error()->status == MST_ERR_STATE);
+    if (size > 1 && me > 0) {
+        CHECK(mst_new_group(((int[]){0}), 1, &all));
+        assert(!mst_get_group_store(all) && mst_last_error()->status == MST_ERR_NOT_MEMBER);
+        CHECK(mst_destroy_process_group(all));
+    }
+}
+
+static int run_calls(void) {
+    check_names();
+    check_store();
+    check_timeout();
+    printf("groups: %d ranks on %d hosts\n", size, mst_get_host_count(NULL));
+    CHECK(mst_barrier(.timeout_ms = 20000));
+    CHECK(mst_destroy_process_group(NULL));
+    return 0;
+}
+
 int main(int argc, char **argv) {
     unsigned count = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 500;
     CHECK(mst_init());
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
     assert(size <= RANKS_MAX && mst_is_initialized() && mst_is_available());
+    if (argc > 1 && !strcmp(argv[1], "calls")) return run_calls();
     mst_group **groups = calloc(count, sizeof *groups);
     assert(groups);
     check_refusals();
