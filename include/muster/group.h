@@ -79,6 +79,20 @@ mst_status mst_destroy_process_group(mst_group *group);
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *options);
 
 /*
+ * Divides the world into groups of size consecutive ranks, as torch's new_subgroups. *mine is the group of
+ * this rank; the groups of other ranks are not created here. As mst_new_group in all else. MST_ERR_INVALID
+ * unless size divides the size of the world.
+ */
+mst_status mst_new_subgroups_with(int size, mst_group **mine, const mst_group_options *options);
+
+/*
+ * The same for n given groups: lists[i] has sizes[i] global ranks. All callers pass the same lists. A rank
+ * may be in one list. A caller in none gets an empty group, in which its rank is -1.
+ */
+mst_status mst_new_subgroups_by_enumeration_with(const int *const *lists, const int *sizes, int n,
+                                                 mst_group **mine, const mst_group_options *options);
+
+/*
  * Sets the default deadline of later calls on the group (NULL: the default world), in milliseconds. Calls
  * under way keep theirs. It is local to this process. Groups that are created later without .timeout_ms have
  * the deadline of the world. MST_ERR_INVALID if timeout_ms is not positive.
@@ -143,7 +157,13 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
 
 MST_WRAP_0(mst_init, mst_init_options)
 MST_WRAP_3(mst_new_group, mst_group_options, const int *, int, mst_group **)
+MST_WRAP_2(mst_new_subgroups, mst_group_options, int, mst_group **)
+MST_WRAP_4(mst_new_subgroups_by_enumeration, mst_group_options, const int *const *, const int *, int,
+           mst_group **)
 
-#define mst_init(...)      MST_CALL_0(mst_init, mst_init_options, __VA_ARGS__)
-#define mst_new_group(...) MST_CALL_3(mst_new_group, mst_group_options, __VA_ARGS__)
+#define mst_init(...)          MST_CALL_0(mst_init, mst_init_options, __VA_ARGS__)
+#define mst_new_group(...)     MST_CALL_3(mst_new_group, mst_group_options, __VA_ARGS__)
+#define mst_new_subgroups(...) MST_CALL_2(mst_new_subgroups, mst_group_options, __VA_ARGS__)
+#define mst_new_subgroups_by_enumeration(...)                                                                \
+    MST_CALL_4(mst_new_subgroups_by_enumeration, mst_group_options, __VA_ARGS__)
 #endif

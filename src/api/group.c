@@ -62,6 +62,14 @@ __attribute__((destructor)) static void print_profile(void) {
     if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world, msi_print);
 }
 
+static mst_status make(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group) {
+    mst_group *made;
+    uint64_t entered = msi_call_enter(spec->n, 0, 0);
+    mst_status st = msi_group_make(world, spec, &made);
+    if (st == MST_OK) *group = made->handle;
+    return msi_call_leave(entered, st);
+}
+
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
     mst_group_options options;
     mst_status st = msi_options_begin("mst_new_group", &options, sizeof options, given);
@@ -78,13 +86,92 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
     st = msi_group_check_ranks(sorted, n, world->world->size);
-    uint64_t entered = msi_call_enter(n, 0, 0);
-    mst_group *made;
     struct msi_group_spec spec = {.ranks = sorted, .n = n, .options = &options};
-    if (st == MST_OK) st = msi_group_make(world->world, &spec, &made);
-    if (st == MST_OK) *group = made->handle;
-    msi_call_leave(entered, st);
+    if (st == MST_OK) st = make(world->world, &spec, group);
     free(sorted);
+    return st;
+}
+
+/* Begins a call that makes one group of several. */
+static mst_status begin_subgroups(const char *name, const mst_group_options *given, mst_group *const *mine,
+                                  mst_group_options *options, struct msi_world **world) {
+    mst_status st = msi_options_begin(name, options, sizeof *options, given);
+    if (st == MST_OK) st = msi_check_timeout(options->timeout_ms);
+    if (st != MST_OK) return st;
+    mst_group *found = msi_call_group(name, &options->site, options->world);
+    if (!found) return MST_ERR_STATE;
+    *world = found->world;
+    return mine ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "mine is NULL");
+}
+
+mst_status mst_new_subgroups_with(int size, mst_group **mine, const mst_group_options *given) {
+    mst_group_options options;
+    struct msi_world *world;
+    mst_status st = begin_subgroups("mst_new_subgroups", given, mine, &options, &world);
+    if (st != MST_OK) return st;
+    if (size < 1 || world->size % size)
+        return msi_fail(MST_ERR_INVALID, "give a divisor of the size of the world",
+                        "a world of %d cannot be divided into groups of %d", world->size, size);
+    int *ranks = malloc((size_t)size * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    for (int i = 0; i < size; i++) ranks[i] = world->rank / size * size + i;
+    struct msi_group_spec spec = {.ranks = ranks, .n = size, .options = &options};
+    st = make(world, &spec, mine);
+    free(ranks);
+    return st;
+}
+
+/* Copies all lists into all, which has total entries, checks that they are disjoint and finds the rank's. */
+static mst_status find_list(const int *const *lists, const int *sizes, int n, const struct msi_world *world,
+                            int *all, int *own) {
+    int total = 0;
+    *own = -1;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < sizes[i]; k++) {
+            if (lists[i][k] == world->rank) *own = i;
+            all[total++] = lists[i][k];
+        }
+    return msi_group_check_ranks(all, total, world->size);
+}
+
+/* Checks the lists themselves; *total is the number of their ranks, at most the size of the world. */
+static mst_status check_lists(const int *const *lists, const int *sizes, int n, int world_size, int *total) {
+    *total = 0;
+    if (!lists || !sizes || n < 1)
+        return msi_fail(MST_ERR_INVALID, NULL, "%s",
+                        !lists   ? "lists is NULL"
+                        : !sizes ? "sizes is NULL"
+                                 : "n is not positive");
+    for (int i = 0; i < n; i++) {
+        if (!lists[i] || sizes[i] < 1)
+            return msi_fail(MST_ERR_INVALID, NULL, "%s[%d] is %s", lists[i] ? "sizes" : "lists", i,
+                            lists[i] ? "not positive" : "NULL");
+        if (sizes[i] > world_size - *total)
+            return msi_fail(MST_ERR_INVALID, "name each rank once",
+                            "the lists have more ranks than the world of %d", world_size);
+        *total += sizes[i];
+    }
+    return MST_OK;
+}
+
+mst_status mst_new_subgroups_by_enumeration_with(const int *const *lists, const int *sizes, int n,
+                                                 mst_group **mine, const mst_group_options *given) {
+    mst_group_options options;
+    struct msi_world *world;
+    int total, own;
+    mst_status st = begin_subgroups("mst_new_subgroups_by_enumeration", given, mine, &options, &world);
+    if (st == MST_OK) st = check_lists(lists, sizes, n, world->size, &total);
+    if (st != MST_OK) return st;
+    int *ranks = malloc((size_t)total * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    st = find_list(lists, sizes, n, world, ranks, &own);
+    struct msi_group_spec spec = {.ranks = ranks, .n = own < 0 ? 0 : sizes[own], .options = &options};
+    if (st == MST_OK && own >= 0) {
+        memcpy(ranks, lists[own], (size_t)sizes[own] * sizeof *ranks);
+        st = msi_group_check_ranks(ranks, sizes[own], world->size);
+    }
+    if (st == MST_OK) st = make(world, &spec, mine);
+    free(ranks);
     return st;
 }
 

@@ -64,7 +64,7 @@ static void copy_name(char to[MSI_GROUP_NAME_MAX], const char *name) {
 /* Copies the ranks and the description; false without memory. */
 static bool copy_parts(mst_group *made, const struct msi_group_spec *spec) {
     size_t bytes = (size_t)spec->n * sizeof *made->ranks;
-    if (spec->ranks && !(made->ranks = malloc(bytes))) return false;
+    if (spec->ranks && !(made->ranks = malloc(bytes + 1))) return false; /* not NULL for an empty group */
     if (spec->ranks) memcpy(made->ranks, spec->ranks, bytes);
     return !spec->options->desc || (made->desc = strdup(spec->options->desc));
 }
@@ -196,6 +196,8 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size) {
         snprintf(out, size, "the world");
     else if (group->name[0])
         snprintf(out, size, "group '%s'", group->name);
+    else if (group->size == 0)
+        snprintf(out, size, "an empty group");
     else
         snprintf(out, size, "a group of %d ranks", group->size);
     return out;

@@ -139,8 +139,8 @@ struct msi_group_label {
 
 /* What a group is made of. */
 struct msi_group_spec {
-    const int *ranks; /* ascending, distinct, in the world; NULL: the world itself */
-    int n;
+    const int *ranks;                    /* ascending, distinct, in the world; NULL: the world itself */
+    int n;                               /* 0: an empty group */
     const struct msi_group_label *label; /* NULL: none */
     const struct msi_backends *backends; /* NULL: the world's */
     const mst_group_options *options;

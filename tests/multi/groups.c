@@ -214,9 +214,75 @@ static void check_store(void) {
     }
 }
 
+/* The sum of the members' ranks shows that they communicate with each other. */
+static void check_sum(mst_group *group, const int *ranks, int n) {
+    int sum = me, wanted = 0, got[RANKS_MAX];
+    for (int i = 0; i < n; i++) wanted += ranks[i];
+    assert(mst_get_world_size(group) == n && mst_get_process_group_ranks(group, got, RANKS_MAX) == n);
+    assert(!memcmp(got, ranks, (size_t)n * sizeof *ranks) && ranks[mst_get_rank(group)] == me);
+    CHECK(mst_all_reduce(&sum, 1, MST_I32, .group = group, .timeout_ms = 20000));
+    assert(sum == wanted);
+}
+
+static void check_empty(mst_group *group) {
+    assert(mst_get_rank(group) == -1 && mst_get_world_size(group) == -1);
+    assert(mst_get_process_group_ranks(group, NULL, 0) == 0);
+    assert(mst_get_group_rank(group, me) == -1 && mst_get_global_rank(group, 0) == -1);
+    assert(mst_barrier(.group = group) == MST_ERR_NOT_MEMBER && strstr(mst_error(), "an empty group"));
+}
+
+static void check_subgroups(void) {
+    for (int n = 1; n <= size; n++) {
+        mst_group *mine = NULL;
+        int ranks[RANKS_MAX];
+        for (int i = 0; i < n; i++) ranks[i] = me / n * n + i;
+        mst_status st = mst_new_subgroups(n, &mine, .name = "node", .desc = "consecutive");
+        assert(st == (size % n ? MST_ERR_INVALID : MST_OK));
+        if (st != MST_OK) continue;
+        assert(!strcmp(mst_get_group_desc(mine), "consecutive"));
+        check_sum(mine, ranks, n);
+        CHECK(mst_destroy_process_group(mine));
+    }
+    mst_group *none = NULL;
+    assert(mst_new_subgroups(0, &none) == MST_ERR_INVALID && mst_new_subgroups(-1, &none) == MST_ERR_INVALID);
+    assert(mst_new_subgroups(size + 1, &none) == MST_ERR_INVALID && !none);
+    assert(strstr(mst_error(), "cannot be divided into groups of"));
+    assert(mst_new_subgroups_with(1, NULL, NULL) == MST_ERR_INVALID);
+}
+
+/* Even ranks, given in descending order, and odd ranks. The last rank of three or more is in no list. */
+static void check_enumeration(void) {
+    int even[RANKS_MAX], odd[RANKS_MAX], own[RANKS_MAX], n = 0, count[2] = {0, 0}, some = size - (size > 2);
+    for (int r = some - 1; r >= 0; r--)
+        if (r % 2 == 0) even[count[0]++] = r;
+    for (int r = 1; r < some; r += 2) odd[count[1]++] = r;
+    const int *lists[] = {even, odd};
+    for (int r = me % 2; r < some; r += 2) own[n++] = r;
+    mst_group *mine = NULL;
+    CHECK(mst_new_subgroups_by_enumeration(lists, count, count[1] ? 2 : 1, &mine));
+    if (me < some)
+        check_sum(mine, own, n);
+    else
+        check_empty(mine);
+    CHECK(mst_destroy_process_group(mine));
+    mst_group *none = NULL;
+    const int *twice[] = {(int[]){0}, (int[]){0}}, *outside[] = {(int[]){size}}, *null[] = {NULL};
+    const int ones[] = {1, 1}, zero[] = {0};
+    assert(mst_new_subgroups_by_enumeration(twice, ones, 2, &none) == MST_ERR_INVALID);
+    assert(strstr(mst_error(), size > 1 ? "rank 0 is named twice" : "more ranks than the world"));
+    assert(mst_new_subgroups_by_enumeration(outside, ones, 1, &none) == MST_ERR_INVALID);
+    assert(mst_new_subgroups_by_enumeration(null, ones, 1, &none) == MST_ERR_INVALID);
+    assert(mst_new_subgroups_by_enumeration(twice, zero, 1, &none) == MST_ERR_INVALID);
+    assert(mst_new_subgroups_by_enumeration(twice, ones, 0, &none) == MST_ERR_INVALID);
+    assert(mst_new_subgroups_by_enumeration(NULL, ones, 1, &none) == MST_ERR_INVALID);
+    assert(mst_new_subgroups_by_enumeration(twice, NULL, 1, &none) == MST_ERR_INVALID && !none);
+}
+
 static int run_calls(void) {
     check_names();
     check_store();
+    check_subgroups();
+    check_enumeration();
     check_timeout();
     printf("groups: %d ranks on %d hosts\n", size, mst_get_host_count(NULL));
     CHECK(mst_barrier(.timeout_ms = 20000));
