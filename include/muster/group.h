@@ -57,6 +57,18 @@ typedef struct mst_group_options {
     mst_group_options_fields
 } mst_group_options;
 
+#define mst_split_options_fields                                                                             \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(mst_group *group);    /* the parent; NULL: the default world */                               \
+    MST_OPTION(int timeout_ms);      /* default deadline of calls on the new group; 0: the parent's */       \
+    MST_OPTION(const char *name);    /* as in mst_group_options */                                           \
+    MST_OPTION(const char *backend); /* NULL: the parent's */                                                \
+    MST_OPTION(const char *desc);    /* as in mst_group_options */                                           \
+    MST_OPTION(mst_cancel *cancel);  /* of the exchange in the parent */
+typedef struct mst_split_options {
+    mst_split_options_fields
+} mst_split_options;
+
 /* Opens the default world: blocks until all ranks have joined. Does nothing if it is open. */
 mst_status mst_init_with(const mst_init_options *options);
 
@@ -77,6 +89,14 @@ mst_status mst_destroy_process_group(mst_group *group);
  * operation.
  */
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *options);
+
+/*
+ * Divides the parent .group by color, as MPI_Comm_split: ranks with the same color get one group. Its ranks
+ * are ordered by key, equal keys by their rank in the parent. A caller with a negative color gets an empty
+ * group, in which its rank is -1, and not NULL, which is the default world. It is a collective of the parent:
+ * all its ranks call it, and it fails at the parent's deadline.
+ */
+mst_status mst_split_group_with(int color, int key, mst_group **group, const mst_split_options *options);
 
 /*
  * Divides the world into groups of size consecutive ranks, as torch's new_subgroups. *mine is the group of
@@ -123,7 +143,7 @@ int mst_get_rank(const mst_group *group);
 int mst_get_world_size(const mst_group *group);
 int mst_get_group_rank(const mst_group *group, int global_rank);
 int mst_get_global_rank(const mst_group *group, int group_rank);
-/* Writes at most capacity ranks in ascending order. Returns the size of the group. */
+/* Writes at most capacity global ranks in the order of their group ranks. Returns the size of the group. */
 int mst_get_process_group_ranks(const mst_group *group, int *ranks, int capacity);
 /*
  * The number of groups that this process has in the world and has not destroyed. The world is one of them.
@@ -157,12 +177,14 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
 
 MST_WRAP_0(mst_init, mst_init_options)
 MST_WRAP_3(mst_new_group, mst_group_options, const int *, int, mst_group **)
+MST_WRAP_3(mst_split_group, mst_split_options, int, int, mst_group **)
 MST_WRAP_2(mst_new_subgroups, mst_group_options, int, mst_group **)
 MST_WRAP_4(mst_new_subgroups_by_enumeration, mst_group_options, const int *const *, const int *, int,
            mst_group **)
 
 #define mst_init(...)          MST_CALL_0(mst_init, mst_init_options, __VA_ARGS__)
 #define mst_new_group(...)     MST_CALL_3(mst_new_group, mst_group_options, __VA_ARGS__)
+#define mst_split_group(...)   MST_CALL_3(mst_split_group, mst_split_options, __VA_ARGS__)
 #define mst_new_subgroups(...) MST_CALL_2(mst_new_subgroups, mst_group_options, __VA_ARGS__)
 #define mst_new_subgroups_by_enumeration(...)                                                                \
     MST_CALL_4(mst_new_subgroups_by_enumeration, mst_group_options, __VA_ARGS__)

@@ -1,6 +1,6 @@
 /* collectives.c - the public collectives: check the arguments and describe the operation. */
+#include "api/api.h"
 #include "base/error.h"
-#include "group/call.h"
 
 static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
     struct msi_op_trace trace = {0};
@@ -144,6 +144,11 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *given) {
     return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){NULL, out, in, count, dtype}, given);
+}
+
+mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t count, mst_dtype dtype,
+                             const mst_call *call) {
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){name, out, in, count, dtype}, call);
 }
 
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,

@@ -5,6 +5,7 @@
 #include "os/host.h"
 
 #include <muster/comm.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -89,6 +90,68 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     struct msi_group_spec spec = {.ranks = sorted, .n = n, .options = &options};
     if (st == MST_OK) st = make(world->world, &spec, group);
     free(sorted);
+    return st;
+}
+
+/* What each rank of the parent passes to mst_split_group, and its rank there. */
+struct split_rank {
+    int color, key, rank;
+};
+
+static int compare_keys(const void *a, const void *b) {
+    const struct split_rank *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Writes the global ranks with this color in the order of their keys; returns how many. Changes all. */
+static int select_color(const mst_group *parent, int color, struct split_rank *all, int *ranks) {
+    int n = 0;
+    for (int r = 0; r < parent->size && color >= 0; r++)
+        if (all[r].color == color) all[n++] = all[r];
+    qsort(all, (size_t)n, sizeof *all, compare_keys);
+    for (int i = 0; i < n; i++) ranks[i] = msi_group_global_rank(parent, all[i].rank);
+    return n;
+}
+
+/* The label separates these groups from others of the same ranks, which members may make in another order. */
+static mst_status make_color(const mst_group *parent, const int *ranks, int n, const mst_split_options *o,
+                             mst_group **group) {
+    char text[sizeof parent->id + sizeof "split "];
+    snprintf(text, sizeof text, "split %s", parent->id);
+    const char *inherited = parent->ranks && parent->own_backends ? parent->backends.text : NULL;
+    const struct msi_group_label label = {.text = text};
+    const mst_group_options options = {.size = sizeof options,
+                                       .site = o->site,
+                                       .timeout_ms =
+                                           o->timeout_ms ? o->timeout_ms : msi_group_timeout(parent),
+                                       .name = o->name,
+                                       .backend = o->backend ? o->backend : inherited,
+                                       .desc = o->desc};
+    struct msi_group_spec spec = {.ranks = ranks, .n = n, .label = &label, .options = &options};
+    return make(parent->world, &spec, group);
+}
+
+mst_status mst_split_group_with(int color, int key, mst_group **group, const mst_split_options *given) {
+    mst_split_options options;
+    mst_status st = msi_options_begin("mst_split_group", &options, sizeof options, given);
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
+    if (st == MST_OK && !group) st = msi_fail(MST_ERR_INVALID, NULL, "group is NULL");
+    if (st != MST_OK) return st;
+    const mst_group *parent = msi_call_group("mst_split_group", &options.site, options.group);
+    if (!parent) return MST_ERR_STATE;
+    if (parent->rank < 0) return msi_fail_not_member(parent);
+    size_t n = (size_t)parent->size;
+    struct split_rank own = {color, key, parent->rank}, *all = malloc(n * sizeof *all);
+    int *ranks = malloc(n * sizeof *ranks);
+    mst_call call = {
+        .size = sizeof call, .site = options.site, .group = options.group, .cancel = options.cancel};
+    st =
+        all && ranks ? msi_all_gather_as("mst_split_group", all, &own, 3, MST_I32, &call) : msi_fail_memory();
+    if (st == MST_OK)
+        st = make_color(parent, ranks, select_color(parent, color, all, ranks), &options, group);
+    free(ranks);
+    free(all);
     return st;
 }
 

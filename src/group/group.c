@@ -66,6 +66,8 @@ static bool copy_parts(mst_group *made, const struct msi_group_spec *spec) {
     size_t bytes = (size_t)spec->n * sizeof *made->ranks;
     if (spec->ranks && !(made->ranks = malloc(bytes + 1))) return false; /* not NULL for an empty group */
     if (spec->ranks) memcpy(made->ranks, spec->ranks, bytes);
+    made->ascending = true;
+    for (int i = 1; spec->ranks && i < spec->n; i++) made->ascending &= spec->ranks[i - 1] < spec->ranks[i];
     return !spec->options->desc || (made->desc = strdup(spec->options->desc));
 }
 
@@ -186,6 +188,9 @@ int msi_group_global_rank(const mst_group *group, int group_rank) {
 
 int msi_group_rank_of(const mst_group *group, int global_rank) {
     if (!group->ranks) return global_rank >= 0 && global_rank < group->size ? global_rank : -1;
+    for (int i = 0; !group->ascending && i < group->size; i++)
+        if (group->ranks[i] == global_rank) return i;
+    if (!group->ascending) return -1;
     const int *found =
         bsearch(&global_rank, group->ranks, (size_t)group->size, sizeof *group->ranks, compare_ranks);
     return found ? (int)(found - group->ranks) : -1;

@@ -77,7 +77,8 @@ struct mst_group {
     struct msi_list node;
     struct msi_world *world;
     int rank, size;         /* rank -1: not a member */
-    int *ranks;             /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
+    int *ranks;             /* global; NULL for the world itself, where they are 0, 1, 2, … */
+    bool ascending;         /* the ranks are; only mst_split_group orders them otherwise */
     _Atomic int timeout_ms; /* read and written by msi_group_timeout and msi_group_set_timeout */
     struct msi_group_gate gate;
     _Atomic uint64_t operations;       /* collectives begun; the same on all ranks */
@@ -139,8 +140,8 @@ struct msi_group_label {
 
 /* What a group is made of. */
 struct msi_group_spec {
-    const int *ranks;                    /* ascending, distinct, in the world; NULL: the world itself */
-    int n;                               /* 0: an empty group */
+    const int *ranks; /* distinct, in the world, in the order of group ranks; NULL: the world itself */
+    int n;            /* 0: an empty group */
     const struct msi_group_label *label; /* NULL: none */
     const struct msi_backends *backends; /* NULL: the world's */
     const mst_group_options *options;

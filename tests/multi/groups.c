@@ -278,11 +278,88 @@ static void check_enumeration(void) {
     assert(mst_new_subgroups_by_enumeration(twice, NULL, 1, &none) == MST_ERR_INVALID && !none);
 }
 
+/* Every collective kind and a message in a group whose order is that of ranks. */
+static void check_order(mst_group *group, const int *ranks, int n) {
+    int mine = mst_get_rank(group), all[RANKS_MAX], value = me * 10;
+    check_sum(group, ranks, n);
+    for (int i = 0; i < n; i++) {
+        assert(mst_get_global_rank(group, i) == ranks[i] && mst_get_group_rank(group, ranks[i]) == i);
+        int root = me;
+        CHECK(mst_broadcast(&root, 1, MST_I32, .root = i, .group = group, .timeout_ms = 20000));
+        assert(root == ranks[i]);
+    }
+    assert(mst_get_group_rank(group, size) == -1);
+    CHECK(mst_all_gather_into_tensor(all, &value, 1, MST_I32, .group = group, .timeout_ms = 20000));
+    for (int i = 0; i < n; i++) assert(all[i] == ranks[i] * 10);
+    if (n == 1) return;
+    mst_work *sent;
+    int got = -1;
+    CHECK(mst_isend(&me, 1, MST_I32, (mine + 1) % n, .group = group, .work = &sent, .timeout_ms = 20000));
+    CHECK(mst_recv(&got, 1, MST_I32, (mine + n - 1) % n, .group = group, .timeout_ms = 20000));
+    assert(got == ranks[(mine + n - 1) % n]);
+    CHECK(mst_wait(sent));
+}
+
+/*
+ * Splits the parent, which has n ranks, into two colors. The keys reverse the order of the first color and
+ * are equal in the second; without_last gives the last rank no group.
+ */
+static void check_split(mst_group *parent, bool without_last) {
+    int n = mst_get_world_size(parent), mine = mst_get_rank(parent), ranks[RANKS_MAX] = {0}, count = 0;
+    bool left_out = without_last && mine == n - 1;
+    mst_group *group = NULL;
+    int color = left_out ? -1 : mine % 2 ? 7 : 0, last = n - 1 - without_last;
+    CHECK(mst_split_group(color, color ? 5 : -mine, &group, .group = parent, .name = "half"));
+    for (int r = color == 7; r <= last && !left_out; r += 2) ranks[count++] = mst_get_global_rank(parent, r);
+    for (int i = 0; color == 0 && i < count / 2; i++) {
+        int swapped = ranks[i];
+        ranks[i] = ranks[count - 1 - i];
+        ranks[count - 1 - i] = swapped;
+    }
+    if (left_out) {
+        assert(mst_get_rank(group) == -1 && mst_get_process_group_ranks(group, NULL, 0) == 0);
+        assert(mst_barrier(.group = group) == MST_ERR_NOT_MEMBER);
+        assert(mst_split_group(0, 0, &(mst_group *){NULL}, .group = group) == MST_ERR_NOT_MEMBER);
+    } else {
+        check_order(group, ranks, count);
+        assert(!strcmp(mst_get_group_name(group), "half"));
+        if (count > 1 && !color) check_split(group, without_last);
+    }
+    CHECK(mst_destroy_process_group(group));
+}
+
+static void check_splits(void) {
+    check_split(NULL, false);
+    check_split(NULL, true);
+    mst_group *all, *own, *same;
+    CHECK(mst_split_group(3, 0, &all));
+    for (int r = 0; r < size; r++) assert(mst_get_group_rank(all, r) == r);
+    CHECK(mst_split_group(me, 0, &own, .group = all));
+    assert(mst_get_world_size(own) == 1 && mst_get_global_rank(own, 0) == me);
+    /* Ranks make a group of the same ranks before or after the split: both are matched. */
+    int ranks[RANKS_MAX];
+    mst_group *made;
+    for (int r = 0; r < size; r++) ranks[r] = r;
+    if (me % 2) CHECK(mst_new_group(ranks, size, &made));
+    CHECK(mst_split_group(0, 0, &same, .group = all));
+    if (me % 2 == 0) CHECK(mst_new_group(ranks, size, &made));
+    check_sum(same, ranks, size);
+    check_sum(made, ranks, size);
+    assert(mst_split_group_with(0, 0, NULL, NULL) == MST_ERR_INVALID);
+    assert(mst_split_group(0, 0, &same, .timeout_ms = -1) == MST_ERR_INVALID);
+    CHECK(mst_destroy_process_group(made));
+    CHECK(mst_destroy_process_group(same));
+    CHECK(mst_destroy_process_group(own));
+    CHECK(mst_destroy_process_group(all));
+    assert(mst_split_group(0, 0, &same, .group = all) == MST_ERR_STATE);
+}
+
 static int run_calls(void) {
     check_names();
     check_store();
     check_subgroups();
     check_enumeration();
+    check_splits();
     check_timeout();
     printf("groups: %d ranks on %d hosts\n", size, mst_get_host_count(NULL));
     CHECK(mst_barrier(.timeout_ms = 20000));
