@@ -50,10 +50,23 @@ typedef struct mst_init_options {
     MST_OPTION(mst_group *world);    /* NULL: the default world */                                           \
     MST_OPTION(int timeout_ms);      /* default deadline of calls on the group; 0: the world's */            \
     MST_OPTION(const char *name);    /* shown in errors */                                                   \
-    MST_OPTION(const char *backend); /* NULL: the world's */
+    MST_OPTION(const char *backend); /* NULL: the world's */                                                 \
+    MST_OPTION(const char *desc);    /* any text, for mst_get_group_desc; copied */
 typedef struct mst_group_options {
     mst_group_options_fields
 } mst_group_options;
+
+#define mst_split_options_fields                                                                             \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(mst_group *group);    /* the parent; NULL: the default world */                               \
+    MST_OPTION(int timeout_ms);      /* default deadline of calls on the new group; 0: the parent's */       \
+    MST_OPTION(const char *name);    /* as in mst_group_options */                                           \
+    MST_OPTION(const char *backend); /* NULL: the parent's */                                                \
+    MST_OPTION(const char *desc);    /* as in mst_group_options */                                           \
+    MST_OPTION(mst_cancel *cancel);  /* of the exchange in the parent */
+typedef struct mst_split_options {
+    mst_split_options_fields
+} mst_split_options;
 
 /* Opens the default world: blocks until all ranks have joined. Does nothing if it is open. */
 mst_status mst_init_with(const mst_init_options *options);
@@ -76,6 +89,51 @@ mst_status mst_destroy_process_group(mst_group *group);
  */
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *options);
 
+/*
+ * Divides the parent .group by color, as MPI_Comm_split: ranks with the same color get one group. Its ranks
+ * are ordered by key, equal keys by their rank in the parent. A caller with a negative color gets an empty
+ * group, in which its rank is -1, and not NULL, which is the default world. It is a collective of the parent:
+ * all its ranks call it, and it fails at the parent's deadline.
+ */
+mst_status mst_split_group_with(int color, int key, mst_group **group, const mst_split_options *options);
+
+/*
+ * Divides the world into groups of size consecutive ranks, as torch's new_subgroups. *mine is the group of
+ * this rank; the groups of other ranks are not created here. As mst_new_group in all else. MST_ERR_INVALID
+ * unless size divides the size of the world.
+ */
+mst_status mst_new_subgroups_with(int size, mst_group **mine, const mst_group_options *options);
+
+/*
+ * The same for n given groups: lists[i] has sizes[i] global ranks. All callers pass the same lists. A rank
+ * may be in one list. A caller in none gets an empty group, in which its rank is -1.
+ */
+mst_status mst_new_subgroups_by_enumeration_with(const int *const *lists, const int *sizes, int n,
+                                                 mst_group **mine, const mst_group_options *options);
+
+/*
+ * Sets the default deadline of later calls on the group (NULL: the default world), in milliseconds. Calls
+ * under way keep theirs. It is local to this process. Groups that are created later without .timeout_ms have
+ * the deadline of the world. MST_ERR_INVALID if timeout_ms is not positive.
+ */
+mst_status mst_group_set_timeout(mst_group *group, int timeout_ms);
+
+/*
+ * Returns a view of the world's store with a name space of the group: its members share the keys, which no
+ * other group has. NULL on failure; sets mst_error(). MST_ERR_NOT_MEMBER if this process is not in the group.
+ * The group owns the handle: do not free it, and do not use it after the group was destroyed. Its calls have
+ * the group's deadline at the time of the first call by default. The keys stay in the store until the program
+ * deletes them or the store ends.
+ */
+mst_store *mst_get_group_store(mst_group *group);
+
+/*
+ * Return .name and .desc of the group, "" if it has none. The name of a world is "world". A long name is cut
+ * to 63 bytes. The strings are valid until the group is destroyed. NULL on failure; set mst_error().
+ */
+const char *mst_get_group_name(const mst_group *group);
+const char *mst_get_group_desc(const mst_group *group);
+
 bool mst_is_available(void);
 bool mst_is_initialized(void);
 
@@ -84,8 +142,13 @@ int mst_get_rank(const mst_group *group);
 int mst_get_world_size(const mst_group *group);
 int mst_get_group_rank(const mst_group *group, int global_rank);
 int mst_get_global_rank(const mst_group *group, int group_rank);
-/* Writes at most capacity ranks in ascending order. Returns the size of the group. */
+/* Writes at most capacity global ranks in the order of their group ranks. Returns the size of the group. */
 int mst_get_process_group_ranks(const mst_group *group, int *ranks, int capacity);
+/*
+ * The number of groups that this process has in the world and has not destroyed. The world is one of them.
+ * Groups of meshes and pipelines count, and groups in which this process has rank -1.
+ */
+int mst_get_pg_count(const mst_group *world);
 
 /*
  * The location of ranks. Ranks share a host if they can map each other's memory; muster verifies this. Local
@@ -113,7 +176,15 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
 
 MST_WRAP_0(mst_init, mst_init_options)
 MST_WRAP_3(mst_new_group, mst_group_options, const int *, int, mst_group **)
+MST_WRAP_3(mst_split_group, mst_split_options, int, int, mst_group **)
+MST_WRAP_2(mst_new_subgroups, mst_group_options, int, mst_group **)
+MST_WRAP_4(mst_new_subgroups_by_enumeration, mst_group_options, const int *const *, const int *, int,
+           mst_group **)
 
-#define mst_init(...)      MST_CALL_0(mst_init, mst_init_options, __VA_ARGS__)
-#define mst_new_group(...) MST_CALL_3(mst_new_group, mst_group_options, __VA_ARGS__)
+#define mst_init(...)          MST_CALL_0(mst_init, mst_init_options, __VA_ARGS__)
+#define mst_new_group(...)     MST_CALL_3(mst_new_group, mst_group_options, __VA_ARGS__)
+#define mst_split_group(...)   MST_CALL_3(mst_split_group, mst_split_options, __VA_ARGS__)
+#define mst_new_subgroups(...) MST_CALL_2(mst_new_subgroups, mst_group_options, __VA_ARGS__)
+#define mst_new_subgroups_by_enumeration(...)                                                                \
+    MST_CALL_4(mst_new_subgroups_by_enumeration, mst_group_options, __VA_ARGS__)
 #endif

@@ -7,4 +7,8 @@
 /* Prints a text in one piece whatever this process's rank is, and past mst_suppress_output. */
 void msi_print(const void *text, size_t len);
 
+/* mst_all_gather_into_tensor_with as a part of a call with another name, which errors and records have. */
+mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t count, mst_dtype dtype,
+                             const mst_call *call);
+
 #endif

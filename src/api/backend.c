@@ -31,12 +31,6 @@ bool mst_has_all_reduce_coalesced(void) {
     return has(MST_KIND_ALL_REDUCE);
 }
 
-static mst_status say_not_member(const mst_group *group) {
-    char show[96];
-    return msi_fail(MST_ERR_NOT_MEMBER, "only ranks of the group may call it", "rank %d is not in %s",
-                    group->world->rank, msi_group_show(group, show, sizeof show));
-}
-
 /* For a world: its groups follow, and a backend that must be opened by the world first is opened. */
 static mst_status exchange(mst_group *group, const struct msi_backends *backends, int timeout_ms,
                            mst_cancel *cancel) {
@@ -60,9 +54,9 @@ mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "set it after the callback has returned",
                         "a callback of a work cannot set a backend");
-    if (found->rank < 0) return say_not_member(found);
+    if (found->rank < 0) return msi_fail_not_member(found);
     st = backend ? msi_backends_parse(backend, found->world->backend_path, &backends)
                  : msi_fail(MST_ERR_INVALID, "give a name such as \"native\"", "backend is NULL");
     return exchange(found, st == MST_OK ? &backends : NULL,
-                    options.timeout_ms ? options.timeout_ms : found->timeout_ms, options.cancel);
+                    options.timeout_ms ? options.timeout_ms : msi_group_timeout(found), options.cancel);
 }

@@ -1,6 +1,6 @@
 /* collectives.c - the public collectives: check the arguments and describe the operation. */
+#include "api/api.h"
 #include "base/error.h"
-#include "group/call.h"
 
 static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
     struct msi_op_trace trace = {0};
@@ -21,7 +21,7 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     mst_status st = msi_call_open(kind, given, &call);
     bool monitored = kind == MSI_KIND_MONITORED_BARRIER;
     if (st == MST_OK && monitored && !call.group->one_host && !call.options->work) {
-        int timeout_ms = call.options->timeout_ms ? call.options->timeout_ms : call.group->timeout_ms;
+        int timeout_ms = call.options->timeout_ms ? call.options->timeout_ms : msi_group_timeout(call.group);
         struct msi_wait wait = {msi_deadline(timeout_ms), call.options->cancel};
         st = msi_gate_enter(call.group);
         if (st != MST_OK) return st;
@@ -143,6 +143,11 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *given) {
     return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){out, in, count, dtype}, given);
+}
+
+mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t count, mst_dtype dtype,
+                             const mst_call *call) {
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){name, out, in, count, dtype}, call);
 }
 
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,

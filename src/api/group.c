@@ -5,6 +5,7 @@
 #include "os/host.h"
 
 #include <muster/comm.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -62,6 +63,14 @@ __attribute__((destructor)) static void print_profile(void) {
     if (all && all->world->forks == msi_forks()) msi_world_print_profile(all->world, msi_print);
 }
 
+static mst_status make(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group) {
+    mst_group *made;
+    uint64_t entered = msi_call_enter(spec->n, 0, 0);
+    mst_status st = msi_group_make(world, spec, &made);
+    if (st == MST_OK) *group = made->handle;
+    return msi_call_leave(entered, st);
+}
+
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
     mst_group_options options;
     mst_status st = msi_options_begin("mst_new_group", &options, sizeof options, given);
@@ -78,14 +87,190 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
     st = msi_group_check_ranks(sorted, n, world->world->size);
-    uint64_t entered = msi_call_enter(n, 0, 0);
-    mst_group *made;
     struct msi_group_spec spec = {.ranks = sorted, .n = n, .options = &options};
-    if (st == MST_OK) st = msi_group_make(world->world, &spec, &made);
-    if (st == MST_OK) *group = made->handle;
-    msi_call_leave(entered, st);
+    if (st == MST_OK) st = make(world->world, &spec, group);
     free(sorted);
     return st;
+}
+
+/* What each rank of the parent passes to mst_split_group, and its rank there. */
+struct split_rank {
+    int color, key, rank;
+};
+
+static int compare_keys(const void *a, const void *b) {
+    const struct split_rank *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Writes the global ranks with this color in the order of their keys; returns how many. Changes all. */
+static int select_color(const mst_group *parent, int color, struct split_rank *all, int *ranks) {
+    int n = 0;
+    for (int r = 0; r < parent->size && color >= 0; r++)
+        if (all[r].color == color) all[n++] = all[r];
+    qsort(all, (size_t)n, sizeof *all, compare_keys);
+    for (int i = 0; i < n; i++) ranks[i] = msi_group_global_rank(parent, all[i].rank);
+    return n;
+}
+
+/* The label separates these groups from others of the same ranks, which members may make in another order. */
+static mst_status make_color(const mst_group *parent, const int *ranks, int n, const mst_split_options *o,
+                             mst_group **group) {
+    char text[sizeof parent->id + sizeof "split "];
+    snprintf(text, sizeof text, "split %s", parent->id);
+    const char *inherited = parent->ranks && parent->own_backends ? parent->backends.text : NULL;
+    const struct msi_group_label label = {.text = text};
+    const mst_group_options options = {.size = sizeof options,
+                                       .site = o->site,
+                                       .timeout_ms =
+                                           o->timeout_ms ? o->timeout_ms : msi_group_timeout(parent),
+                                       .name = o->name,
+                                       .backend = o->backend ? o->backend : inherited,
+                                       .desc = o->desc};
+    struct msi_group_spec spec = {.ranks = ranks, .n = n, .label = &label, .options = &options};
+    return make(parent->world, &spec, group);
+}
+
+mst_status mst_split_group_with(int color, int key, mst_group **group, const mst_split_options *given) {
+    mst_split_options options;
+    mst_status st = msi_options_begin("mst_split_group", &options, sizeof options, given);
+    if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
+    if (st == MST_OK && !group) st = msi_fail(MST_ERR_INVALID, NULL, "group is NULL");
+    if (st != MST_OK) return st;
+    const mst_group *parent = msi_call_group("mst_split_group", &options.site, options.group);
+    if (!parent) return MST_ERR_STATE;
+    if (parent->rank < 0) return msi_fail_not_member(parent);
+    size_t n = (size_t)parent->size;
+    struct split_rank own = {color, key, parent->rank}, *all = malloc(n * sizeof *all);
+    int *ranks = malloc(n * sizeof *ranks);
+    mst_call call = {
+        .size = sizeof call, .site = options.site, .group = options.group, .cancel = options.cancel};
+    st =
+        all && ranks ? msi_all_gather_as("mst_split_group", all, &own, 3, MST_I32, &call) : msi_fail_memory();
+    if (st == MST_OK)
+        st = make_color(parent, ranks, select_color(parent, color, all, ranks), &options, group);
+    free(ranks);
+    free(all);
+    return st;
+}
+
+/* Begins a call that makes one group of several. */
+static mst_status begin_subgroups(const char *name, const mst_group_options *given, mst_group *const *mine,
+                                  mst_group_options *options, struct msi_world **world) {
+    mst_status st = msi_options_begin(name, options, sizeof *options, given);
+    if (st == MST_OK) st = msi_check_timeout(options->timeout_ms);
+    if (st != MST_OK) return st;
+    mst_group *found = msi_call_group(name, &options->site, options->world);
+    if (!found) return MST_ERR_STATE;
+    *world = found->world;
+    return mine ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "mine is NULL");
+}
+
+mst_status mst_new_subgroups_with(int size, mst_group **mine, const mst_group_options *given) {
+    mst_group_options options;
+    struct msi_world *world;
+    mst_status st = begin_subgroups("mst_new_subgroups", given, mine, &options, &world);
+    if (st != MST_OK) return st;
+    if (size < 1 || world->size % size)
+        return msi_fail(MST_ERR_INVALID, "give a divisor of the size of the world",
+                        "a world of %d cannot be divided into groups of %d", world->size, size);
+    int *ranks = malloc((size_t)size * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    for (int i = 0; i < size; i++) ranks[i] = world->rank / size * size + i;
+    struct msi_group_spec spec = {.ranks = ranks, .n = size, .options = &options};
+    st = make(world, &spec, mine);
+    free(ranks);
+    return st;
+}
+
+/* Copies all lists into all, which has total entries, checks that they are disjoint and finds the rank's. */
+static mst_status find_list(const int *const *lists, const int *sizes, int n, const struct msi_world *world,
+                            int *all, int *own) {
+    int total = 0;
+    *own = -1;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < sizes[i]; k++) {
+            if (lists[i][k] == world->rank) *own = i;
+            all[total++] = lists[i][k];
+        }
+    return msi_group_check_ranks(all, total, world->size);
+}
+
+/* Checks the lists themselves; *total is the number of their ranks, at most the size of the world. */
+static mst_status check_lists(const int *const *lists, const int *sizes, int n, int world_size, int *total) {
+    *total = 0;
+    if (!lists || !sizes || n < 1)
+        return msi_fail(MST_ERR_INVALID, NULL, "%s",
+                        !lists   ? "lists is NULL"
+                        : !sizes ? "sizes is NULL"
+                                 : "n is not positive");
+    for (int i = 0; i < n; i++) {
+        if (!lists[i] || sizes[i] < 1)
+            return msi_fail(MST_ERR_INVALID, NULL, "%s[%d] is %s", lists[i] ? "sizes" : "lists", i,
+                            lists[i] ? "not positive" : "NULL");
+        if (sizes[i] > world_size - *total)
+            return msi_fail(MST_ERR_INVALID, "name each rank once",
+                            "the lists have more ranks than the world of %d", world_size);
+        *total += sizes[i];
+    }
+    return MST_OK;
+}
+
+mst_status mst_new_subgroups_by_enumeration_with(const int *const *lists, const int *sizes, int n,
+                                                 mst_group **mine, const mst_group_options *given) {
+    mst_group_options options;
+    struct msi_world *world;
+    int total, own;
+    mst_status st = begin_subgroups("mst_new_subgroups_by_enumeration", given, mine, &options, &world);
+    if (st == MST_OK) st = check_lists(lists, sizes, n, world->size, &total);
+    if (st != MST_OK) return st;
+    int *ranks = malloc((size_t)total * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    st = find_list(lists, sizes, n, world, ranks, &own);
+    struct msi_group_spec spec = {.ranks = ranks, .n = own < 0 ? 0 : sizes[own], .options = &options};
+    if (st == MST_OK && own >= 0) {
+        memcpy(ranks, lists[own], (size_t)sizes[own] * sizeof *ranks);
+        st = msi_group_check_ranks(ranks, sizes[own], world->size);
+    }
+    if (st == MST_OK) st = make(world, &spec, mine);
+    free(ranks);
+    return st;
+}
+
+mst_status mst_group_set_timeout(mst_group *group, int timeout_ms) {
+    mst_group *found = msi_call_group("mst_group_set_timeout", NULL, group);
+    if (!found) return MST_ERR_STATE;
+    if (timeout_ms <= 0) return msi_fail(MST_ERR_INVALID, NULL, "timeout_ms is %d, not positive", timeout_ms);
+    msi_group_set_timeout(found, timeout_ms);
+    return MST_OK;
+}
+
+mst_store *mst_get_group_store(mst_group *group) {
+    mst_store *store = NULL;
+    mst_group *found = msi_call_group("mst_get_group_store", NULL, group);
+    if (!found) return NULL;
+    if (found->rank < 0) {
+        msi_fail_not_member(found);
+        return NULL;
+    }
+    return msi_group_store(found, &store) == MST_OK ? store : NULL;
+}
+
+const char *mst_get_group_name(const mst_group *group) {
+    const mst_group *found = msi_call_group("mst_get_group_name", NULL, group);
+    return found ? found->name : NULL;
+}
+
+const char *mst_get_group_desc(const mst_group *group) {
+    const mst_group *found = msi_call_group("mst_get_group_desc", NULL, group);
+    if (!found) return NULL;
+    return found->desc ? found->desc : "";
+}
+
+int mst_get_pg_count(const mst_group *world) {
+    const mst_group *found = msi_call_group("mst_get_pg_count", NULL, world);
+    return found ? msi_world_count_groups(found->world) : -1;
 }
 
 bool mst_is_available(void) {

@@ -85,7 +85,7 @@ static mst_status join(const char *head_ip, int port, int world_size, int rank, 
 /* Opens and joins both pairs of this rank, or none. */
 static mst_status open_ring(const mst_group *world, const char *device, struct msi_pairs *made) {
     mst_memory memory = *device == 'g' ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
-    struct msi_wait wait = {msi_deadline(world->timeout_ms), NULL};
+    struct msi_wait wait = {msi_deadline(msi_group_timeout(world)), NULL};
     struct msi_comm *pred, *succ;
     /* Programs do not join these groups again, so they do not follow the world's backends. */
     static const struct msi_pairs_kind kind = {.label = "ring"};

@@ -137,7 +137,7 @@ static mst_status summarize(const char *name, const mst_summary_options *given, 
                         "a callback of a work cannot wait for other ranks");
     if (group->ranks)
         return msi_fail(MST_ERR_INVALID, "leave it out, or give a world", ".world is a group of some ranks");
-    struct msi_wait wait = {msi_deadline(o.timeout_ms ? o.timeout_ms : group->timeout_ms), o.cancel};
+    struct msi_wait wait = {msi_deadline(o.timeout_ms ? o.timeout_ms : msi_group_timeout(group)), o.cancel};
     uint64_t entered = msi_call_enter(group->size, 0, 0);
     return msi_call_leave(entered, msi_world_summarize(group->world, &wait, o.show_straggler, json, out));
 }

@@ -29,7 +29,7 @@ mst_group *msi_call_group(const char *name, const mst_site *site, const mst_grou
 }
 
 /* Not inline: calls that succeed do not pay for its stack. */
-__attribute__((noinline, cold)) static mst_status fail_not_member(const mst_group *group) {
+__attribute__((noinline, cold)) mst_status msi_fail_not_member(const mst_group *group) {
     char show[96];
     return msi_fail(MST_ERR_NOT_MEMBER, "only ranks of the group may call it", "rank %d is not in %s",
                     group->world->rank, msi_group_show(group, show, sizeof show));
@@ -94,7 +94,7 @@ static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
     return !(rare | factor | flags | numbers);
 }
 
-/* Not inline, as fail_not_member. */
+/* Not inline, as msi_fail_not_member. */
 __attribute__((noinline, cold)) static mst_status fail_unused(const char *name, unsigned unused) {
     static const char *const names[] = {"op",     "root", "tag",    "deterministic", "wait_all_ranks",
                                         "factor", "in",   "counts", "in_splits",     "out_splits",
@@ -132,7 +132,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->reducer = NULL;
     call->group = msi_call_group(name, &call->options->site, call->options->group);
     if (!call->group) return MST_ERR_STATE;
-    if (call->group->rank < 0) return fail_not_member(call->group);
+    if (call->group->rank < 0) return msi_fail_not_member(call->group);
     if (gives_only_usual(kind, call->options) && call->options->timeout_ms >= 0) return MST_OK;
     return msi_call_check_options(name, kind, call->options);
 }
@@ -155,7 +155,7 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {
     return buffer || count == 0 ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
 }
 
-/* Not inline, as fail_not_member. */
+/* Not inline, as msi_fail_not_member. */
 __attribute__((noinline, cold)) static mst_status fail_no_rank(const struct msi_call *call, const char *name,
                                                                int rank) {
     char show[96];
@@ -186,7 +186,7 @@ mst_status msi_call_reducer(struct msi_call *call) {
                     mst_dtype_name(call->dtype));
 }
 
-/* Not inline, as fail_not_member. */
+/* Not inline, as msi_fail_not_member. */
 __attribute__((noinline, cold)) static mst_status fail_concurrent(mst_group *group) {
     struct msi_op_call other = {.name = "a collective"};
     char show[96], where[300] = "";
@@ -219,7 +219,7 @@ static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory
     struct msi_comm *comm;
     mst_status st = msi_group_comm(call->group, buffer, &comm, memory);
     msi_call_sequence(msi_count_up(msi_call_number(call)));
-    int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
+    int timeout_ms = o->timeout_ms ? o->timeout_ms : msi_group_timeout(call->group);
     if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
     return st;
 }

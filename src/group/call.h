@@ -55,6 +55,9 @@ void msi_set_default_world(mst_group *world);
 /* The group of a handle (NULL: the default world), or NULL with the failure recorded. Names the call. */
 mst_group *msi_call_group(const char *name, const mst_site *site, const mst_group *handle);
 
+/* Fails: this rank is not in the group. */
+mst_status msi_fail_not_member(const mst_group *group);
+
 /* Checks the options and finds the group; fails if this rank is not in it. */
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call);

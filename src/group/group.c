@@ -61,6 +61,23 @@ static void copy_name(char to[MSI_GROUP_NAME_MAX], const char *name) {
     to[n] = '\0';
 }
 
+/* Copies the ranks and the description; false without memory. */
+static bool copy_parts(mst_group *made, const struct msi_group_spec *spec) {
+    size_t bytes = (size_t)spec->n * sizeof *made->ranks;
+    if (spec->ranks && !(made->ranks = malloc(bytes + 1))) return false; /* not NULL for an empty group */
+    if (spec->ranks) memcpy(made->ranks, spec->ranks, bytes);
+    made->ascending = true;
+    for (int i = 1; spec->ranks && i < spec->n; i++) made->ascending &= spec->ranks[i - 1] < spec->ranks[i];
+    return !spec->options->desc || (made->desc = strdup(spec->options->desc));
+}
+
+static mst_status fail_to_make(mst_group *made) {
+    free(made->desc);
+    free(made->ranks);
+    free(made);
+    return msi_fail_memory();
+}
+
 mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group) {
     static atomic_uint generation; /* must only change; orders nothing */
     int n = spec->n;
@@ -70,15 +87,9 @@ mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *s
     made->world = world;
     made->size = n;
     made->lost = -1;
-    made->timeout_ms = spec->options->timeout_ms ? spec->options->timeout_ms : world->timeout_ms;
-    if (spec->ranks) {
-        made->ranks = malloc((size_t)n * sizeof *made->ranks);
-        if (!made->ranks) {
-            free(made);
-            return msi_fail_memory();
-        }
-        memcpy(made->ranks, spec->ranks, (size_t)n * sizeof *made->ranks);
-    }
+    int timeout_ms = world->all ? msi_group_timeout(world->all) : world->timeout_ms;
+    msi_group_set_timeout(made, spec->options->timeout_ms ? spec->options->timeout_ms : timeout_ms);
+    if (!copy_parts(made, spec)) return fail_to_make(made);
     made->rank = msi_group_rank_of(made, world->rank);
     made->own_backends = spec->backends != NULL;
     made->backends = spec->backends ? *spec->backends : world->all->backends;
@@ -88,11 +99,7 @@ mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *s
     bool named = name_group(world, made, spec->label) && msi_handle_add(made->handle);
     if (named) msi_list_push(&world->groups, &made->node);
     pthread_mutex_unlock(&world->lock);
-    if (!named) {
-        free(made->ranks);
-        free(made);
-        return msi_fail_memory();
-    }
+    if (!named) return fail_to_make(made);
     if (made->rank >= 0)
         made->flight = msi_flight_group_add(world->prefix, made->id, made->name, made->ranks, made->size);
     *group = made;
@@ -114,7 +121,9 @@ void msi_group_free(mst_group *group) {
     pthread_mutex_unlock(&group->world->lock);
     for (int i = 0; i < group->n_comms; i++) msi_comm_free(group->comms[i].comm);
     if (group->rank >= 0) msi_flight_group_remove(group->flight); /* after its works have ended */
+    msi_store_free(group->store);
     free(group->comms);
+    free(group->desc);
     free(group->ranks);
     free(group);
 }
@@ -129,7 +138,7 @@ mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *
     own.backends = backend ? &backends : NULL;
     st = msi_group_new(world, &own, &made);
     if (st != MST_OK) return st;
-    struct msi_wait wait = {msi_deadline(made->timeout_ms), NULL};
+    struct msi_wait wait = {msi_deadline(msi_group_timeout(made)), NULL};
     if (backend) st = msi_group_agree(made, &wait);
     if (st == MST_OK)
         *group = made;
@@ -179,6 +188,9 @@ int msi_group_global_rank(const mst_group *group, int group_rank) {
 
 int msi_group_rank_of(const mst_group *group, int global_rank) {
     if (!group->ranks) return global_rank >= 0 && global_rank < group->size ? global_rank : -1;
+    for (int i = 0; !group->ascending && i < group->size; i++)
+        if (group->ranks[i] == global_rank) return i;
+    if (!group->ascending) return -1;
     const int *found =
         bsearch(&global_rank, group->ranks, (size_t)group->size, sizeof *group->ranks, compare_ranks);
     return found ? (int)(found - group->ranks) : -1;
@@ -189,9 +201,34 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size) {
         snprintf(out, size, "the world");
     else if (group->name[0])
         snprintf(out, size, "group '%s'", group->name);
+    else if (group->size == 0)
+        snprintf(out, size, "an empty group");
     else
         snprintf(out, size, "a group of %d ranks", group->size);
     return out;
+}
+
+mst_status msi_group_store(mst_group *group, struct mst_store **store) {
+    struct msi_world *world = group->world;
+    char prefix[MSI_KEY_MAX];
+    mst_status st = MST_OK;
+    snprintf(prefix, sizeof prefix, "%s%s/user", world->prefix, group->id);
+    pthread_mutex_lock(&world->lock);
+    if (!group->store) {
+        st = msi_store_open_prefix(world->store, prefix, &group->store);
+        if (st == MST_OK) group->store->timeout_ms = msi_group_timeout(group);
+    }
+    *store = group->store;
+    pthread_mutex_unlock(&world->lock);
+    return st;
+}
+
+int msi_world_count_groups(struct msi_world *world) {
+    int n = 0;
+    pthread_mutex_lock(&world->lock);
+    for (const struct msi_list *at = world->groups.next; at != &world->groups; at = at->next) n++;
+    pthread_mutex_unlock(&world->lock);
+    return n;
 }
 
 /* Reads all events again. The first event of a rank counts. */

@@ -76,9 +76,10 @@ struct msi_group_gate {
 struct mst_group {
     struct msi_list node;
     struct msi_world *world;
-    int rank, size; /* rank -1: not a member */
-    int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
-    int timeout_ms;
+    int rank, size;         /* rank -1: not a member */
+    int *ranks;             /* global; NULL for the world itself, where they are 0, 1, 2, … */
+    bool ascending;         /* the ranks are; only mst_split_group orders them otherwise */
+    _Atomic int timeout_ms; /* read and written by msi_group_timeout and msi_group_set_timeout */
     struct msi_group_gate gate;
     _Atomic uint64_t operations;       /* collectives begun; the same on all ranks */
     _Atomic uint64_t messages;         /* messages begun, about; differs between ranks */
@@ -99,6 +100,8 @@ struct mst_group {
     mst_group *handle;                     /* what programs use */
     char id[48];                           /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
+    char *desc;              /* NULL: none */
+    struct mst_store *store; /* the program's view of the world's store; NULL: not used yet; world->lock */
 };
 
 /* Opens a world and joins it; *world is the group of all its ranks. */
@@ -137,8 +140,8 @@ struct msi_group_label {
 
 /* What a group is made of. */
 struct msi_group_spec {
-    const int *ranks; /* ascending, distinct, in the world; NULL: the world itself */
-    int n;
+    const int *ranks; /* distinct, in the world, in the order of group ranks; NULL: the world itself */
+    int n;            /* 0: an empty group */
     const struct msi_group_label *label; /* NULL: none */
     const struct msi_backends *backends; /* NULL: the world's */
     const mst_group_options *options;
@@ -175,6 +178,19 @@ void msi_world_leave(struct msi_world *world);
 
 int msi_group_global_rank(const mst_group *group, int group_rank);
 int msi_group_rank_of(const mst_group *group, int global_rank);
+
+/* The default deadline of its calls. It orders nothing: a call has the old one or the new one. */
+static inline int msi_group_timeout(const mst_group *group) {
+    return atomic_load_explicit(&group->timeout_ms, memory_order_relaxed);
+}
+static inline void msi_group_set_timeout(mst_group *group, int timeout_ms) {
+    atomic_store_explicit(&group->timeout_ms, timeout_ms, memory_order_relaxed);
+}
+
+/* The program's keys of the group; made at its first use. This rank is a member. */
+mst_status msi_group_store(mst_group *group, struct mst_store **store);
+/* The number of groups that exist in the world, which is one of them. */
+int msi_world_count_groups(struct msi_world *world);
 
 /* "group NAME" or "the world", for messages. Returns out. */
 const char *msi_group_show(const mst_group *group, char *out, size_t size);

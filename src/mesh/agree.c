@@ -40,7 +40,7 @@ mst_status msi_mesh_agree(struct msi_root_mesh *root, struct msi_world *world, c
     mst_status st = !name.failed && !what.failed ? MST_OK : msi_fail_memory();
     if (st == MST_OK) st = make_whole(root, world, name_text, &whole);
     if (st == MST_OK) {
-        struct msi_wait wait = {msi_deadline(whole->timeout_ms), NULL};
+        struct msi_wait wait = {msi_deadline(msi_group_timeout(whole)), NULL};
         root->whole = whole->handle; /* the root ends it, also if the ranks do not agree */
         snprintf(root->id, sizeof root->id, "%s", whole->id);
         st = msi_group_declare(whole, text, &wait);

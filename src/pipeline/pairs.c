@@ -15,7 +15,8 @@ static mst_status make(const mst_group *stages, const int *ranks, int n, const s
                        const char *name, mst_group **handle) {
     mst_group *made;
     const struct msi_group_label what = {.text = kind->label};
-    mst_group_options options = {.size = sizeof options, .timeout_ms = stages->timeout_ms, .name = name};
+    mst_group_options options = {
+        .size = sizeof options, .timeout_ms = msi_group_timeout(stages), .name = name};
     struct msi_group_spec spec = {ranks, n, &what, backends_of(stages, kind), &options};
     mst_status st = msi_group_new(stages->world, &spec, &made);
     if (st == MST_OK) *handle = made->handle;

@@ -1,11 +1,12 @@
 """Groups of ranks: many, overlapping, repeated, created in different orders."""
 
-from harness import PROGRAMS, RanksTest, main
+from collective_kit import CollectiveTest
+from harness import PROGRAMS, Process, main
 
 GROUPS = PROGRAMS / "groups"
 
 
-class Groups(RanksTest):
+class Groups(CollectiveTest):
     def run_groups(self, n, count):
         status, out = self.run_tool("run", "-n", n, GROUPS, count)
         self.assertEqual(status, 0, out)
@@ -21,6 +22,31 @@ class Groups(RanksTest):
 
     def test_many_groups(self):
         self.run_groups(8, 500)
+
+    def run_calls(self, n, hosts=None):
+        out = self.run_suite(n, "calls", hosts=hosts, program=GROUPS)
+        self.assertEqual(out.count(f"groups: {n} ranks on {len(set(hosts or 'a'))} hosts"), n, out)
+
+    def test_calls(self):
+        for n in (1, 2, 5):
+            with self.subTest(n=n):
+                self.run_calls(n)
+
+    def test_calls_between_hosts(self):
+        for hosts in ("ab", "abab", "aabbb"):
+            with self.subTest(hosts=hosts):
+                self.run_calls(len(hosts), hosts)
+
+    def test_calls_without_the_launcher(self):
+        port = self.free_port()
+        environment = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        ranks = [Process(self.popen(GROUPS, "calls", env={**environment, "RANK": str(r)})) for r in range(3)]
+        for rank in ranks:
+            status, out = rank.finish()
+            self.assertEqual((status, out), (0, "groups: 3 ranks on 1 hosts\n"))
+        alone, out = Process(self.popen(GROUPS, "calls")).finish()
+        self.assertEqual((alone, out), (0, "groups: 1 ranks on 1 hosts\n"))
+        self.assert_nothing_left()
 
     def test_over_a_file(self):
         url = f"file://{self.path('store')}"
