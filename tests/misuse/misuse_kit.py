@@ -1,0 +1,149 @@
+"""Runs the cases of tests/misuse/misuse.c with several ranks and says what is wrong with their results."""
+
+import collections
+import re
+import subprocess
+
+from harness import MUSTER, PROGRAMS, SLOWER, RanksTest
+
+MISUSE = PROGRAMS / "misuse"
+ODD = 1  # the rank that makes the odd call
+LIMIT_MS = 1000 * SLOWER  # every rank must have its error after 1 s; tests run in parallel on few cores
+TIMEOUT_MS = LIMIT_MS + 500  # of the calls: those that are not detected end with an error, too
+RUN = 300.0  # seconds for one run; reached only when something is wrong
+
+# hosts has a letter for the simulated host of each rank. Plain ranks are started without a launcher.
+Layout = collections.namedtuple("Layout", "name hosts plain mode")
+Case = collections.namedtuple("Case", "name expect odd others")
+Step = collections.namedtuple("Step", "status ms culprit line message")
+
+
+def words(name):
+    """The words that a sub-command of the program lists, a line each."""
+    out = subprocess.run([MISUSE, name], check=True, stdout=subprocess.PIPE, timeout=60).stdout.decode()
+    return [line.split("\t") for line in out.splitlines()]
+
+
+def cases():
+    return [Case(*fields) for fields in words("cases")]
+
+
+def describe(rank, step, result):
+    return f"rank {rank}, {step}: {result.status} after {result.ms / 1000:.1f} s: {result.message or '(no message)'}"
+
+
+class Wrong(Exception):
+    """What is wrong with the results of a case."""
+
+
+def require(condition, *what):
+    if not condition:
+        raise Wrong(describe(*what))
+
+
+def check_error(what, status, *patterns):
+    """Requires a status in time, and a message that matches all patterns."""
+    result = what[2]
+    require(result.status == status and result.ms < LIMIT_MS, *what)
+    for pattern in patterns:
+        if not re.search(pattern, result.message):
+            raise Wrong(f"{describe(*what)}: no '{pattern}'")
+
+
+def check_case(case, ranks):
+    """Raises Wrong unless the results are those that the case requires. ranks[r] has the steps of rank r."""
+    odd_line = ranks[ODD]["call"].line
+    for rank, steps in enumerate(ranks):
+        what, after = (rank, "call", steps["call"]), (rank, "after", steps["after"])
+        odd = rank == ODD
+        if case.expect == "ok":
+            check_error(what, "MST_OK")
+            check_error(after, "MST_OK")
+        elif case.expect == "invalid":
+            check_error(what, "MST_ERR_INVALID")
+            check_error(after, "MST_OK")
+        elif case.expect == "receiver" and rank == 0:
+            check_error(what, "MST_ERR_MISMATCH", rf"rank {ODD}\b", case.odd)
+        elif case.expect == "rejected":
+            named = [rf"rank {ODD}\b", rf"\.c:{odd_line}\b"]
+            check_error(what, "MST_ERR_INVALID" if odd else "MST_ERR_MISMATCH", case.odd, *([] if odd else named))
+            check_error(after, "MST_ERR_MISMATCH")
+        elif case.expect in ("mismatch", "any"):
+            other = rf"rank (?!{rank}\b)\d" if odd or case.expect == "any" else rf"rank {ODD}\b"
+            check_error(what, "MST_ERR_MISMATCH", other, case.others if odd else case.odd)
+            check_error(after, "MST_ERR_MISMATCH")
+
+
+class Run:
+    """The results of some cases with one layout. A case after which the world is unusable ends a world."""
+
+    def __init__(self, test, layout):
+        self.test = test
+        self.layout = layout
+        self.results = {}  # of each case: the steps of each rank
+        self.ends = {}  # of cases that ended the world: how
+
+    def start(self, names):
+        """Starts a world for these cases and returns its output when it has ended."""
+        layout, n = self.layout, len(self.layout.hosts)
+        command = [MISUSE, "ranks", layout.mode, *names]
+        env = {"MUSTER_TIMEOUT_MS": TIMEOUT_MS, "MUSTER_STORE_LINGER_MS": 5000}
+        options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+        if layout.plain:
+            env = {**env, "WORLD_SIZE": n, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.test.free_port()}
+            started = [
+                self.test.popen(*command, env={**env, "RANK": r, "MUSTER_FORCE_HOST": host}, **options)
+                for r, host in enumerate(layout.hosts)
+            ]
+        else:
+            pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(layout.hosts))
+            script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
+            started = [self.test.popen(MUSTER, "run", "-n", n, "--no-prefix", "sh", "-c", script, *command, env=env, **options)]
+        outputs = [process.communicate(timeout=RUN)[0].decode(errors="replace") for process in started]
+        return "".join(outputs)
+
+    def read(self, output):
+        """Stores the results in the output. Returns the lines that are none."""
+        others = []
+        for line in output.splitlines():
+            fields = line.split("\t")
+            if len(fields) != 8:
+                others.append(line)
+                continue
+            ranks = self.results.setdefault(fields[1], [{} for _ in self.layout.hosts])
+            ranks[int(fields[0])][fields[2]] = Step(fields[3], *map(int, fields[4:7]), fields[7])
+        return others
+
+    def run(self, names):
+        names = list(names)
+        while names:
+            others = self.read(self.start(names))
+            done = 0
+            while done < len(names) and all("end" in rank for rank in self.results.get(names[done], [{}])):
+                done += 1
+            if done < len(names):
+                self.ends[names[done]] = " / ".join(others[-6:])
+                done += 1
+            names = names[done:]
+        return self
+
+    def wrong(self, case):
+        """What is wrong with the results of the case; None: nothing."""
+        ranks = self.results.get(case.name, [])
+        failed = [
+            describe(r, name, step)
+            for r, steps in enumerate(ranks)
+            for name, step in steps.items()
+            if name not in ("call", "after") and step.status != "MST_OK"
+        ]
+        if case.name in self.ends or failed:
+            return f"the world was lost: {'; '.join(failed)} {self.ends.get(case.name, '')}"
+        try:
+            check_case(case, ranks)
+        except Wrong as why:
+            return str(why)
+        return None
+
+
+class MisuseTest(RanksTest):
+    grace = 10
