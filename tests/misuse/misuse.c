@@ -6,12 +6,13 @@
  *   misuse handles          lists the cases that "handle" knows
  *   misuse handle CASE      uses a freed handle, on one rank
  *   misuse cases            lists the cases of several ranks: name, requirement, two regular expressions
- *   misuse ranks MODE CASE… runs cases on all ranks of a world that the environment describes, each in a group
- *                           of its own. MODE: blocking; work: calls with .work; cold: the ranks of the group
- *                           are not connected yet; first, last: rank ODD calls before or after the others.
+ *   misuse ranks MODE CASE… runs cases on all ranks of a world that the environment describes, each in a
+ *                           group of its own. MODE: blocking; work: calls with .work; cold: the ranks of the
+ *                           group are not connected yet; first, last: rank ODD calls before or after others.
  *
- * "ranks" writes lines of fields separated by tabs: rank, case, step, status, milliseconds, culprit, line of the
- * call, message. The steps are "begin", "call", "after" (the next call in the group), "end".
+ * "ranks" writes lines of fields separated by tabs: rank, case, step, status, milliseconds, culprit, line of
+ * the call, message. The steps are "group", "warm", "begin", "call", "after" (the next call in the group) and
+ * "end".
  */
 #include "misuse/misuse.h"
 
@@ -59,10 +60,6 @@ static const struct ranks_case *find(const char *name) {
     exit(2);
 }
 
-static mst_status wait_for(mst_status st, mst_work *begun) {
-    return st == MST_OK && begun ? mst_wait(begun) : st;
-}
-
 static void run_case(const struct ranks_case *c, const char *mode) {
     mst_work *begun = NULL;
     int all[RANKS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -74,7 +71,8 @@ static void run_case(const struct ranks_case *c, const char *mode) {
     work = waits ? &begun : NULL;
     if (!strcmp(mode, me == ODD ? "last" : "first")) usleep(DELAY_US);
     int64_t begin = msi_now();
-    mst_status st = wait_for(c->run(), begun);
+    mst_status st = c->run();
+    if (st == MST_OK && begun) st = mst_wait(begun);
     report(c->name, "call", st, begin);
     begin = msi_now();
     report(c->name, "after", mst_barrier(.group = group), begin);

@@ -55,13 +55,13 @@ static void work_of_freed_group(void) {
 static void no_work(void) {
     bool done;
     use_work((mst_work *)(void *)out, STATE);
-    check("mst_test without done", INVALID, "done", mst_test(NULL, NULL));
     check("mst_isend without .work", INVALID, "work", mst_isend(out, 1, MST_F32, 0));
     check("mst_irecv without .work", INVALID, "work", mst_irecv(out, 1, MST_F32, 0));
     check("begin", OK, "", mst_irecv(out, 1, MST_F32, 0, .work = work = &(mst_work *){NULL}));
     check("negative timeout", INVALID, "timeout_ms", mst_wait(*work, .timeout_ms = -1));
     check("result too early", STATE, "", mst_work_result(*work));
     check("no callback", INVALID, "callback", mst_work_on_done(*work, NULL, NULL));
+    check("mst_test without done", INVALID, "done", mst_test(*work, NULL));
     check("mst_test", OK, "", mst_test(*work, &done));
     mst_work_free(*work);
 }
@@ -93,7 +93,6 @@ static void new_group_arguments(void) {
     check("negative timeout", INVALID, "timeout_ms", mst_new_group(&me, 1, &made, .timeout_ms = -1));
     check("no such backend", "MST_ERR_INVALID|MST_ERR_NOT_FOUND|MST_ERR_UNSUPPORTED", "abc",
           mst_new_group(&me, 1, &made, .backend = "abc"));
-    check("a subgroup as world", "MST_ERR_INVALID|MST_OK", "", mst_new_group(&me, 1, &made));
     check("global rank of rank 5", INVALID, "5", failed(mst_get_global_rank(NULL, 5) == -1));
     check("group rank of rank 5", INVALID, "5", failed(mst_get_group_rank(NULL, 5) == -1));
     check("too many positional", INVALID, "positional",
@@ -257,8 +256,8 @@ static void double_init(void) {
     check("destroy", OK, "", mst_destroy_process_group(NULL));
     check("destroy again", STATE, "mst_init|world", mst_destroy_process_group(NULL));
     check("negative timeout", INVALID, "timeout_ms", mst_init(.timeout_ms = -1));
-    check("rank too large", INVALID, "rank", mst_init(.rank = 2, .world_size = 2));
-    check("rank negative", INVALID, "rank", mst_init(.rank = -1, .world_size = 2));
+    check("rank too large", "MST_ERR_INVALID|MST_ERR_CONFIG", "rank", mst_init(.rank = 2, .world_size = 2));
+    check("rank negative", "MST_ERR_INVALID|MST_ERR_CONFIG", "rank", mst_init(.rank = -1, .world_size = 2));
     check("no such method", "MST_ERR_INVALID|MST_ERR_ADDRESS|MST_ERR_CONFIG", "abc",
           mst_init(.init_method = "abc://x"));
     check("no such backend", "MST_ERR_INVALID|MST_ERR_NOT_FOUND|MST_ERR_UNSUPPORTED|MST_ERR_CONFIG", "abc",
