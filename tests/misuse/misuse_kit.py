@@ -3,6 +3,7 @@
 import collections
 import re
 import subprocess
+import tempfile
 
 from harness import MUSTER, PROGRAMS, SLOWER
 
@@ -109,19 +110,19 @@ class Run:
         layout, n = self.layout, len(self.layout.hosts)
         command = [MISUSE, "ranks", layout.mode, *names]
         env = {"MUSTER_TIMEOUT_MS": TIMEOUT_MS, "MUSTER_STORE_LINGER_MS": 5000}
-        options = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
         if layout.plain:
             env = {**env, "WORLD_SIZE": n, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.test.free_port()}
-            started = [
-                self.test.popen(*command, env={**env, "RANK": r, "MUSTER_FORCE_HOST": host}, **options)
-                for r, host in enumerate(layout.hosts)
-            ]
+            starts = [(command, {**env, "RANK": r, "MUSTER_FORCE_HOST": host}) for r, host in enumerate(layout.hosts)]
         else:
             pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(layout.hosts))
             script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
-            started = [self.test.popen(MUSTER, "run", "-n", n, "--no-prefix", "sh", "-c", script, *command, env=env, **options)]
-        outputs = [process.communicate(timeout=RUN)[0].decode(errors="replace") for process in started]
-        return "".join(outputs)
+            starts = [([MUSTER, "run", "-n", n, "--no-prefix", "sh", "-c", script, *command], env)]
+        with tempfile.TemporaryFile() as output:  # a pipe could fill up and delay a rank
+            options = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+            for process in [self.test.popen(*start, env=env, **options) for start, env in starts]:
+                process.wait(RUN)
+            output.seek(0)
+            return output.read().decode(errors="replace")
 
     def read(self, output):
         """Stores the results in the output. Returns the lines that are none."""
