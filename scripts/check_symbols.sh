@@ -9,7 +9,7 @@ list=scripts/symbols.txt
 exported() { nm -D --defined-only build/lib/libmuster.so | awk '$2 != "A" { print $3 }' | sort; }
 declared() {
     echo '#include <muster/muster.h>' | gcc -x c -std=c11 -Iinclude -fsyntax-only -aux-info /dev/stdout - |
-        sed -nE 's,^/\* include/muster/.*[ *](mst_[a-z0-9_]+) \(.*,\1,p' |
+        grep -v '\*/ static ' | sed -nE 's,^/\* include/muster/.*[ *](mst_[a-z0-9_]+) \(.*,\1,p' |
         grep -vx mst_backend_module | sort -u # modules define it, and the library calls it
 }
 

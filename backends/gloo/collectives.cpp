@@ -175,12 +175,9 @@ void all_gather(Call &call) {
 }
 
 void all_gather_uneven(Call &call) {
-    const size_t *counts = call.op.out_counts;
-    std::vector<size_t> blocks(call.group.ranks);
-    std::transform(counts, counts + call.group.ranks, blocks.begin(),
-                   [&](size_t count) { return count * call.op.element; });
-    size_t before = std::accumulate(blocks.begin(), blocks.begin() + call.group.rank, size_t(0));
-    size_t all = std::accumulate(blocks.begin(), blocks.end(), size_t(0));
+    std::vector<size_t> blocks(call.op.out_counts, call.op.out_counts + call.group.ranks);
+    for (size_t &block : blocks) block *= call.op.element;
+    size_t before = sum(blocks.data(), call.group.rank), all = sum(blocks.data(), call.group.ranks);
     size_t mine = blocks[call.group.rank];
     auto options = begin<gloo::AllgathervOptions>(call);
     if (mine && call.op.in != at_offset(call.op.out, before)) {

@@ -87,20 +87,12 @@ Engine::~Engine() {
 }
 
 void Engine::submit(mst_backend_op &op) {
-    auto made = std::make_unique<Job>();
-    Job &job = *made;
+    Job &job = jobs_[&op];
     job.op = &op;
     op.request = &job;
-    jobs_[&op] = std::move(made);
-    if (op.kind == MST_KIND_SEND) {
-        NoPipeSignal quiet;
-        messages_->send(job);
-    } else if (op.kind == MST_KIND_RECV) {
-        NoPipeSignal quiet;
-        messages_->receive(job);
-    } else {
-        worker_->add(job);
-    }
+    if (op.kind != MST_KIND_SEND && op.kind != MST_KIND_RECV) return worker_->add(job);
+    NoPipeSignal quiet;
+    op.kind == MST_KIND_SEND ? messages_->send(job) : messages_->receive(job);
 }
 
 bool Engine::progress(mst_backend_op &op, Outcome &outcome) {
@@ -123,7 +115,7 @@ void Engine::abort() {
     if (aborted_) return;
     aborted_ = true;
     if (context_) close_connections(*context_);
-    messages_->abort();
+    messages_->stop();
     worker_->stop();
     jobs_.clear();
 }

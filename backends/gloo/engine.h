@@ -42,7 +42,7 @@ class Engine {
     std::shared_ptr<gloo::Context> context_;
     std::shared_ptr<Worker> worker_;
     std::unique_ptr<Messages> messages_;
-    std::unordered_map<mst_backend_op *, std::unique_ptr<Job>> jobs_;
+    std::unordered_map<mst_backend_op *, Job> jobs_;
     bool aborted_ = false;
 };
 

@@ -3,9 +3,9 @@
 
 #include "quiet.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <gloo/common/error.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
@@ -60,14 +60,14 @@ void connect(Context &context, const std::shared_ptr<Store> &store, Device &devi
     }
 }
 
-} // namespace
-
-int64_t milliseconds_until(int64_t deadline) {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t left = (deadline - (int64_t(now.tv_sec) * 1000000000 + now.tv_nsec)) / 1000000;
-    return left < 1 ? 1 : left;
+/* At least 1 ms. The steady clock is CLOCK_MONOTONIC. */
+std::chrono::milliseconds time_until(int64_t deadline) {
+    auto left = std::chrono::nanoseconds(deadline) - std::chrono::steady_clock::now().time_since_epoch();
+    return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left),
+                    std::chrono::milliseconds(1));
 }
+
+} // namespace
 
 std::shared_ptr<gloo::Context> join(const mst_backend_host &host) {
     SignalsBlocked blocked; /* the device starts a thread */
@@ -75,7 +75,7 @@ std::shared_ptr<gloo::Context> join(const mst_backend_host &host) {
     auto device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
     auto context = std::make_shared<gloo::rendezvous::Context>(host.rank, host.ranks);
     /* Gloo waits five times the timeout for each connection. */
-    context->setTimeout(std::chrono::milliseconds(milliseconds_until(host.deadline) / 5 + 1));
+    context->setTimeout(time_until(host.deadline) / 5 + std::chrono::milliseconds(1));
     connect(*context, std::make_shared<Store>(host), device);
     return context;
 }

@@ -16,8 +16,5 @@ struct StoreFailure {
 /* Connects this rank with all others, before host->deadline. */
 std::shared_ptr<gloo::Context> join(const mst_backend_host &host);
 
-/* Milliseconds until a deadline, at least 1. */
-int64_t milliseconds_until(int64_t deadline);
-
 } // namespace muster_gloo
 #endif

@@ -68,7 +68,7 @@ Messages::Messages(std::shared_ptr<gloo::Context> context, Completions &completi
     try {
         completion_thread_ = std::thread([this] { run_completions(); });
     } catch (const std::exception &) {
-        stop_threads();
+        stop();
         throw;
     }
 }
@@ -99,8 +99,7 @@ void Messages::send(Job &job) {
     size_t bytes = bytes_of(job);
     std::lock_guard lock(mutex_);
     if (op.peer == rank_) {
-        Unexpected message{.from = rank_, .tag = op.tag, .bytes = bytes, .local = &job};
-        arrive(std::move(message));
+        arrive({.from = rank_, .tag = op.tag, .bytes = bytes, .local = &job});
         return;
     }
     if (broken_) {
@@ -327,14 +326,10 @@ void Messages::finish() {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, FINISH_LIMIT, [&] { return transfers_.empty() && !completing_; });
     }
-    stop_threads();
+    stop();
 }
 
-void Messages::abort() {
-    stop_threads();
-}
-
-void Messages::stop_threads() {
+void Messages::stop() {
     {
         std::lock_guard lock(mutex_);
         stopping_ = true;

@@ -39,7 +39,7 @@ class Messages {
   public:
     /* context: NULL in a group of one rank. */
     Messages(std::shared_ptr<gloo::Context> context, Completions &completions, int rank, int ranks);
-    ~Messages(); /* after finish or abort */
+    ~Messages(); /* after finish or stop */
 
     void send(Job &job);
     void receive(Job &job);
@@ -48,8 +48,8 @@ class Messages {
 
     /* Waits up to a limit for the sent frames to leave, then stops the threads. */
     void finish();
-    /* Stops the threads at once, after the connections were closed. */
-    void abort();
+    /* Stops the threads at once. Close the connections first. */
+    void stop();
 
   private:
     struct Frame;
@@ -84,7 +84,6 @@ class Messages {
     void run_inbox();
     void run_completions();
     void complete_one(Transfer &transfer);
-    void stop_threads();
 
     std::shared_ptr<gloo::Context> context_;
     Completions &completions_;

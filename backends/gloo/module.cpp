@@ -5,12 +5,10 @@
 #include <cstdio>
 #include <gloo/config.h>
 
-using muster_gloo::Engine;
 using muster_gloo::Outcome;
 
-struct mst_backend_engine {
-    explicit mst_backend_engine(const mst_backend_host &host) : engine(host) {}
-    Engine engine;
+struct mst_backend_engine : muster_gloo::Engine {
+    using Engine::Engine;
 };
 
 namespace {
@@ -59,7 +57,7 @@ mst_status open(const mst_backend_host *host, mst_backend_engine **engine, mst_b
     try {
         auto made = std::make_unique<mst_backend_engine>(*host);
         traits->ordered = true;
-        traits->poll_fd = made->engine.descriptor();
+        traits->poll_fd = made->descriptor();
         *engine = made.release();
         return MST_OK;
     } catch (const muster_gloo::StoreFailure &failure) {
@@ -75,53 +73,48 @@ mst_status open(const mst_backend_host *host, mst_backend_engine **engine, mst_b
 
 mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
     try {
-        engine->engine.submit(*op);
+        engine->submit(*op);
         return MST_OK;
     } catch (const std::exception &) {
-        return fail(engine->engine.host(), muster_gloo::outcome_of_exception());
+        return fail(engine->host(), muster_gloo::outcome_of_exception());
     }
 }
 
 mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
     Outcome outcome;
-    *done = engine->engine.progress(*op, outcome);
-    return outcome.status == MST_OK ? MST_OK : fail(engine->engine.host(), outcome);
+    *done = engine->progress(*op, outcome);
+    return outcome.status == MST_OK ? MST_OK : fail(engine->host(), outcome);
 }
 
 bool cancel(mst_backend_engine *engine, mst_backend_op *op) {
-    return engine->engine.cancel(*op);
+    return engine->cancel(*op);
 }
 
 void abort_all(mst_backend_engine *engine) {
-    engine->engine.abort();
+    engine->abort();
 }
 
 void close_engine(mst_backend_engine *engine) {
     delete engine;
 }
 
-const mst_backend *table() {
-    static const mst_backend gloo = [] {
-        mst_backend made = {};
-        made.version = MST_BACKEND_VERSION;
-        made.size = sizeof(made);
-        made.name = "gloo";
-        made.title = "Gloo over TCP, for tensors in host memory";
-        made.probe = probe;
-        made.rows = rows;
-        made.open = open;
-        made.submit = submit;
-        made.progress = progress;
-        made.cancel = cancel;
-        made.abort = abort_all;
-        made.close = close_engine;
-        return made;
-    }();
-    return &gloo;
-}
+const mst_backend TABLE = {
+    .version = MST_BACKEND_VERSION,
+    .size = sizeof(TABLE),
+    .name = "gloo",
+    .title = "Gloo over TCP, for tensors in host memory",
+    .probe = probe,
+    .rows = rows,
+    .open = open,
+    .submit = submit,
+    .progress = progress,
+    .cancel = cancel,
+    .abort = abort_all,
+    .close = close_engine,
+};
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
-    return version == MST_BACKEND_VERSION ? table() : nullptr;
+    return version == MST_BACKEND_VERSION ? &TABLE : nullptr;
 }

@@ -59,8 +59,8 @@ const char *msm_pmi_job(void);
 
 /* Creates the MPI operations, once per process. Returns an MPI error code. */
 int msm_types_init(const mst_backend_host *host);
-/* The MPI datatype and operation of a reduction; false for AVG and PREMUL_SUM. */
-bool msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op);
+/* The MPI datatype and operation of a reduction. */
+void msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op);
 /* Creates a committed datatype of so many bytes, at an offset from the start of the buffer. */
 int msm_type_bytes_at(size_t start, size_t bytes, MPI_Datatype *type);
 
@@ -73,6 +73,9 @@ struct msm_request {
     MPI_Request one, *requests;
     bool blocking; /* use MPI's blocking calls */
     bool large;    /* its counts exceed msm_limit */
+    int count;     /* op->count elements as an MPI count of … */
+    MPI_Datatype type;
+    MPI_Op how; /* of a reduction */
     /* Valid until completion: counts and displacements of the v-forms, and datatypes of this operation. */
     int *ints;
     MPI_Datatype *types;
@@ -98,8 +101,6 @@ extern size_t msm_limit;
 mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits);
 void msm_close(mst_backend_engine *engine);
 
-/* Fails if MPI was finalized or an operation was aborted. */
-mst_status msm_check_usable(const mst_backend_host *host);
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op);
 mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done);
 mst_status msm_run(mst_backend_engine *engine, mst_backend_op *op);
@@ -119,6 +120,10 @@ int msm_start_request(mst_backend_engine *engine, struct msm_request *request);
 /* The function for a large operation; NULL if the normal one serves it, with one datatype per block. */
 msm_starter msm_large_starter(const mst_backend_op *op);
 
+static inline bool msm_reduces(const mst_backend_op *op) {
+    return op->kind == MST_KIND_ALL_REDUCE || op->kind == MST_KIND_REDUCE ||
+           op->kind == MST_KIND_REDUCE_SCATTER;
+}
 /* Do the counts of the operation exceed msm_limit? */
 bool msm_is_large(const mst_backend_engine *engine, const mst_backend_op *op);
 

@@ -49,29 +49,22 @@ static void copy_own(void *out, const void *in, size_t bytes) {
 
 static int broadcast(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    size_t bytes = op->count * op->element;
-    if (e->rank == op->root) copy_own(op->out, op->in, bytes);
+    if (e->rank == op->root) copy_own(op->out, op->in, op->count * op->element);
     void *buf = e->rank == op->root && !op->out ? (void *)(uintptr_t)op->in : op->out;
-    return EITHER(f, MPI_Bcast, MPI_Ibcast, buf, (int)bytes, MPI_BYTE, op->root, e->comm);
+    return EITHER(f, MPI_Bcast, MPI_Ibcast, buf, f->count, f->type, op->root, e->comm);
 }
 
 static int all_reduce(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    MPI_Datatype type;
-    MPI_Op how;
-    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
-    return EITHER(f, MPI_Allreduce, MPI_Iallreduce, msm_in(op->in, op->in == op->out), op->out,
-                  (int)op->count, type, how, e->comm);
+    return EITHER(f, MPI_Allreduce, MPI_Iallreduce, msm_in(op->in, op->in == op->out), op->out, f->count,
+                  f->type, f->how, e->comm);
 }
 
 static int reduce(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     bool root = e->rank == op->root;
-    MPI_Datatype type;
-    MPI_Op how;
-    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
     return EITHER(f, MPI_Reduce, MPI_Ireduce, msm_in(op->in, root && op->in == op->out),
-                  root ? op->out : NULL, (int)op->count, type, how, op->root, e->comm);
+                  root ? op->out : NULL, f->count, f->type, f->how, op->root, e->comm);
 }
 
 /* Fills in counts and displacements of all ranks, in units of so many bytes. */
@@ -94,27 +87,12 @@ static int all_gather_uneven(mst_backend_engine *e, struct msm_request *f) {
                   op->out, counts, starts, MPI_BYTE, e->comm);
 }
 
-/* The MPI count and datatype of a block of op->count elements. Returns an MPI error code. */
-static int block_type(struct msm_request *f, int *n, MPI_Datatype *type) {
-    size_t bytes = f->op->count * f->op->element;
-    *n = f->large ? 1 : (int)bytes;
-    *type = MPI_BYTE;
-    if (!f->large) return MPI_SUCCESS;
-    if (!msm_request_types(f, 1)) return MPI_ERR_NO_MEM;
-    int rc = msm_type_bytes_at(0, bytes, &f->types[0]);
-    *type = f->types[0];
-    return rc;
-}
-
 static int all_gather(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     if (op->out_counts) return all_gather_uneven(e, f);
-    MPI_Datatype type;
-    int n, rc = block_type(f, &n, &type);
-    if (rc != MPI_SUCCESS) return rc;
     bool in_place = op->in == block(op->out, e->rank, op->count * op->element);
-    return EITHER(f, MPI_Allgather, MPI_Iallgather, msm_in(op->in, in_place), n, type, op->out, n, type,
-                  e->comm);
+    return EITHER(f, MPI_Allgather, MPI_Iallgather, msm_in(op->in, in_place), f->count, f->type, op->out,
+                  f->count, f->type, e->comm);
 }
 
 /*
@@ -123,9 +101,6 @@ static int all_gather(mst_backend_engine *e, struct msm_request *f) {
  */
 static int reduce_scatter(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    MPI_Datatype type;
-    MPI_Op how;
-    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
     const char *in = op->in, *out = op->out;
     size_t own = msm_count(op->in_counts, op->count, e->rank);
     size_t all = msm_total(op->in_counts, op->count, e->ranks) * op->element;
@@ -133,11 +108,11 @@ static int reduce_scatter(mst_backend_engine *e, struct msm_request *f) {
     if (overlaps && !msm_request_scratch(f, own * op->element)) return MPI_ERR_NO_MEM;
     void *to = overlaps ? f->scratch : op->out;
     if (!op->in_counts)
-        return EITHER(f, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, in, to, (int)op->count, type,
-                      how, e->comm);
+        return EITHER(f, MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, in, to, f->count, f->type,
+                      f->how, e->comm);
     if (!msm_request_ints(e, f)) return MPI_ERR_NO_MEM;
     fill(f->ints, f->ints + e->ranks, op->in_counts, op->count, e->ranks, 1);
-    return EITHER(f, MPI_Reduce_scatter, MPI_Ireduce_scatter, in, to, f->ints, type, how, e->comm);
+    return EITHER(f, MPI_Reduce_scatter, MPI_Ireduce_scatter, in, to, f->ints, f->type, f->how, e->comm);
 }
 
 /*
@@ -158,45 +133,33 @@ static int all_to_all_uneven(mst_backend_engine *e, struct msm_request *f) {
 static int all_to_all(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     if (op->in_counts || op->out_counts) return all_to_all_uneven(e, f);
-    MPI_Datatype type;
-    int n, rc = block_type(f, &n, &type);
-    if (rc != MPI_SUCCESS) return rc;
-    return EITHER(f, MPI_Alltoall, MPI_Ialltoall, msm_in(op->in, op->in == op->out), n, type, op->out, n,
-                  type, e->comm);
+    return EITHER(f, MPI_Alltoall, MPI_Ialltoall, msm_in(op->in, op->in == op->out), f->count, f->type,
+                  op->out, f->count, f->type, e->comm);
 }
 
 static int gather(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    MPI_Datatype type;
-    int n, rc = block_type(f, &n, &type);
-    if (rc != MPI_SUCCESS) return rc;
     bool root = e->rank == op->root;
     bool in_place = root && op->in == block(op->out, e->rank, op->count * op->element);
-    return EITHER(f, MPI_Gather, MPI_Igather, msm_in(op->in, in_place), n, type, root ? op->out : NULL, n,
-                  type, op->root, e->comm);
+    return EITHER(f, MPI_Gather, MPI_Igather, msm_in(op->in, in_place), f->count, f->type,
+                  root ? op->out : NULL, f->count, f->type, op->root, e->comm);
 }
 
 static int scatter(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
-    MPI_Datatype type;
-    int n, rc = block_type(f, &n, &type);
-    if (rc != MPI_SUCCESS) return rc;
     bool root = e->rank == op->root;
     bool in_place = root && op->out == block(op->in, e->rank, op->count * op->element);
-    return EITHER(f, MPI_Scatter, MPI_Iscatter, root ? op->in : NULL, n, type,
-                  in_place ? MPI_IN_PLACE : op->out, n, type, op->root, e->comm);
+    return EITHER(f, MPI_Scatter, MPI_Iscatter, root ? op->in : NULL, f->count, f->type,
+                  in_place ? MPI_IN_PLACE : op->out, f->count, f->type, op->root, e->comm);
 }
 
 /* MPI tag 0 is for muster's own messages, which have tag -1. */
 static int message(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     int peer = op->peer < 0 ? MPI_ANY_SOURCE : op->peer, tag = op->tag + 1;
-    MPI_Datatype type;
-    int n, rc = block_type(f, &n, &type);
-    if (rc != MPI_SUCCESS) return rc;
     f->n = 1;
-    if (op->kind == MST_KIND_SEND) return MPI_Isend(op->in, n, type, peer, tag, e->comm, &f->one);
-    return MPI_Irecv(op->out, n, type, peer, tag, e->comm, &f->one);
+    if (op->kind == MST_KIND_SEND) return MPI_Isend(op->in, f->count, f->type, peer, tag, e->comm, &f->one);
+    return MPI_Irecv(op->out, f->count, f->type, peer, tag, e->comm, &f->one);
 }
 
 static int barrier(mst_backend_engine *e, struct msm_request *f) {
@@ -212,9 +175,23 @@ static const msm_starter starters[MST_KIND_COUNT] = {
     [MST_KIND_RECV] = message,
 };
 
+/* Sets the MPI count and datatype of a block of bytes. Returns an MPI error code. */
+static int set_block(struct msm_request *f) {
+    size_t bytes = f->op->count * f->op->element;
+    f->count = f->large ? 1 : (int)bytes;
+    f->type = MPI_BYTE;
+    if (!f->large) return MPI_SUCCESS;
+    if (!msm_request_types(f, 1)) return MPI_ERR_NO_MEM;
+    int rc = msm_type_bytes_at(0, bytes, &f->types[0]);
+    f->type = f->types[0];
+    return rc;
+}
+
 int msm_start_request(mst_backend_engine *e, struct msm_request *f) {
-    mst_kind kind = f->op->kind;
     msm_starter start = f->large ? msm_large_starter(f->op) : NULL;
-    if (!start && (unsigned)kind < MST_KIND_COUNT) start = starters[kind];
-    return start ? start(e, f) : MPI_ERR_OTHER;
+    f->count = (int)f->op->count;
+    if (msm_reduces(f->op)) msm_reducer(f->op->dtype, f->op->op, &f->type, &f->how);
+    if (start) return start(e, f);
+    int rc = msm_reduces(f->op) ? MPI_SUCCESS : set_block(f);
+    return rc == MPI_SUCCESS ? starters[f->op->kind](e, f) : rc;
 }

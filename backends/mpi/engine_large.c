@@ -48,15 +48,12 @@ static int broadcast(mst_backend_engine *e, struct msm_request *f) {
 static int all_reduce(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     bool in_place = op->in == op->out;
-    MPI_Datatype type;
-    MPI_Op how;
     int rc = MPI_SUCCESS;
-    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
     if (!msm_request_array(f, pieces_of(op->count))) return MPI_ERR_NO_MEM;
     for (size_t done = 0; done < op->count && rc == MPI_SUCCESS; done += piece_max(), f->n++) {
         size_t offset = done * op->element;
         rc = MPI_Iallreduce(msm_in(at(op->in, offset), in_place), at(op->out, offset), piece(op->count, done),
-                            type, how, e->comm, &f->requests[f->n]);
+                            f->type, f->how, e->comm, &f->requests[f->n]);
     }
     return rc;
 }
@@ -66,14 +63,11 @@ static int reduce_to(mst_backend_engine *e, struct msm_request *f, int root, con
                      size_t count) {
     mst_backend_op *op = f->op;
     bool is_root = e->rank == root, in_place = is_root && in == out;
-    MPI_Datatype type;
-    MPI_Op how;
     int rc = MPI_SUCCESS;
-    if (!msm_reducer(op->dtype, op->op, &type, &how)) return MPI_ERR_OP;
     for (size_t done = 0; done < count && rc == MPI_SUCCESS; done += piece_max(), f->n++) {
         size_t offset = done * op->element;
         rc = MPI_Ireduce(msm_in(at(in, offset), in_place), is_root ? at(out, offset) : NULL,
-                         piece(count, done), type, how, root, e->comm, &f->requests[f->n]);
+                         piece(count, done), f->type, f->how, root, e->comm, &f->requests[f->n]);
     }
     return rc;
 }

@@ -109,7 +109,8 @@ static mst_status check_tag(mst_backend_engine *engine, const mst_backend_op *op
 /* MPI would continue aborted operations, and write into their buffers, in any later call. */
 static atomic_bool aborted; /* stays true; orders nothing */
 
-mst_status msm_check_usable(const mst_backend_host *host) {
+/* Fails if MPI was finalized or an operation was aborted. */
+static mst_status check_usable(const mst_backend_host *host) {
     if (atomic_load(&aborted))
         return host->fail(host, MST_ERR_STATE, -1, "use the native backend, or restart the processes",
                           "an MPI operation was aborted, and MPI cannot cancel it: this process makes no MPI "
@@ -142,7 +143,7 @@ static mst_status begin(mst_backend_engine *engine, mst_backend_op *op, bool blo
 
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op) {
     struct msm_request *f = NULL;
-    mst_status st = msm_check_usable(engine->host);
+    mst_status st = check_usable(engine->host);
     if (st == MST_OK) st = begin(engine, op, false, &f);
     op->request = f;
     return st;
@@ -172,9 +173,7 @@ static mst_status check_message(mst_backend_engine *engine, mst_backend_op *op, 
 
 /* In a group of one rank MPI reduces nothing, but a bool result must be 0 or 1. */
 static void normalize_bools(mst_backend_engine *engine, const mst_backend_op *op) {
-    bool reduces =
-        op->kind == MST_KIND_ALL_REDUCE || op->kind == MST_KIND_REDUCE || op->kind == MST_KIND_REDUCE_SCATTER;
-    if (engine->ranks > 1 || !reduces || op->dtype != MST_BOOL) return;
+    if (engine->ranks > 1 || !msm_reduces(op) || op->dtype != MST_BOOL) return;
     engine->host->combine(MST_BOOL, MST_MAX, op->out, op->out, op->out,
                           msm_count(op->in_counts, op->count, 0));
 }
@@ -209,7 +208,7 @@ mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *do
     struct msm_request *f = op->request;
     MPI_Status got;
     *done = false;
-    mst_status st = msm_check_usable(engine->host);
+    mst_status st = check_usable(engine->host);
     if (st != MST_OK) return st;
     memset(&got, 0, sizeof got);
     msm_lock();

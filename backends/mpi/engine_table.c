@@ -1,5 +1,4 @@
-/* engine_table.c - the mst_backend table of an engine, which picker.c loads. */
-#include "capabilities.h"
+/* engine_table.c - the slots of an engine, which picker.c loads and adds to the table of the module. */
 #include "engine.h"
 
 #include <limits.h>
@@ -7,16 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const mst_backend_capability *rows(void) {
-    return msm_capabilities;
-}
-
 /* MPI_Get_library_version may be called before MPI_Init. */
 static bool probe(char *text, size_t size) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0, finalized = 0;
-    MPI_Finalized(&finalized);
-    if (finalized) {
+    int length = 0;
+    if (!msm_alive()) {
         snprintf(text, size, "MPI_Finalize was called in this process; call it at the end of the process");
         return false;
     }
@@ -35,16 +29,14 @@ static void read_limit(void) {
     if (limit > 0 && limit < INT_MAX) msm_limit = (size_t)limit;
 }
 
-static mst_backend table = {
+static const mst_backend table = {
     .version = MST_BACKEND_VERSION,
     .size = sizeof table,
-    .name = "mpi",
-    .title = MSM_FLAVOUR,
     .probe = probe,
-    .rows = rows,
     .open = msm_open,
     .submit = msm_submit,
     .progress = msm_progress,
+    .run = msm_run,
     .cancel = msm_cancel,
     .abort = msm_abort,
     .close = msm_close,
@@ -53,6 +45,5 @@ static mst_backend table = {
 __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
     if (version != MST_BACKEND_VERSION) return NULL;
     read_limit();
-    if (msm_wants_blocking()) table.run = msm_run;
     return &table;
 }

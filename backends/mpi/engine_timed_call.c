@@ -6,6 +6,7 @@
  */
 #include "engine.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { CHECK_EVERY_NS = 200000000, CHECK_NS = 1000000 }; /* for lost ranks */
@@ -13,54 +14,18 @@ enum { CHECK_EVERY_NS = 200000000, CHECK_NS = 1000000 }; /* for lost ranks */
 struct timed_call {
     msm_call call;
     void *argument;
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool done, abandoned; /* abandoned: no thread waits for it */
     int rc;
+    atomic_flag left; /* set by the thread and, if it gives up, by the waiter: the second one frees */
 };
-
-static void free_call(struct timed_call *t) {
-    pthread_mutex_destroy(&t->lock);
-    pthread_cond_destroy(&t->ended);
-    free(t);
-}
 
 static void *run_call(void *given) {
     struct timed_call *t = given;
-    int rc = t->call(t->argument);
-    pthread_mutex_lock(&t->lock);
-    t->rc = rc;
-    t->done = true;
-    bool abandoned = t->abandoned;
-    pthread_cond_signal(&t->ended);
-    pthread_mutex_unlock(&t->lock);
-    if (abandoned) {
+    t->rc = t->call(t->argument);
+    if (atomic_flag_test_and_set(&t->left)) {
         free(t->argument);
-        free_call(t);
+        free(t);
     }
     return NULL;
-}
-
-static struct timed_call *new_call(msm_call call, void *argument) {
-    struct timed_call *t = calloc(1, sizeof *t);
-    pthread_condattr_t clock;
-    if (!t) return NULL;
-    t->call = call;
-    t->argument = argument;
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->ended, &clock);
-    pthread_condattr_destroy(&clock);
-    return t;
-}
-
-/* Called with the lock held. Returns true if the call has returned. */
-static bool wait_until(struct timed_call *t, int64_t at) {
-    struct timespec until = {at / 1000000000, at % 1000000000};
-    while (!t->done)
-        if (pthread_cond_timedwait(&t->ended, &t->lock, &until)) break;
-    return t->done;
 }
 
 /* Waits for a key that is never set: the wait fails if a rank is lost. */
@@ -71,43 +36,37 @@ static mst_status look_for_losses(const mst_backend_host *host) {
     return st == MST_ERR_TIMEOUT ? MST_OK : st;
 }
 
-static mst_status wait_for(const mst_backend_host *host, struct timed_call *t, const char *what,
+/* Joins the thread, unless it fails. */
+static mst_status wait_for(const mst_backend_host *host, pthread_t thread, const char *what,
                            const char *remedy) {
     for (;;) {
-        int64_t next = msm_now() + CHECK_EVERY_NS;
-        if (wait_until(t, next < host->deadline ? next : host->deadline)) return MST_OK;
+        int64_t next = msm_now() + CHECK_EVERY_NS, at = next < host->deadline ? next : host->deadline;
+        struct timespec until = {at / 1000000000, at % 1000000000};
+        if (!pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until)) return MST_OK;
         if (msm_now() >= host->deadline) return host->fail(host, MST_ERR_TIMEOUT, -1, remedy, what);
-        pthread_mutex_unlock(&t->lock);
         mst_status st = look_for_losses(host);
-        pthread_mutex_lock(&t->lock);
-        if (st != MST_OK && !t->done) return st;
+        if (st != MST_OK) return st;
     }
 }
 
 mst_status msm_timed_call(const mst_backend_host *host, msm_call call, void *argument, const char *what,
                           const char *remedy, int *rc) {
-    struct timed_call *t = new_call(call, argument);
+    struct timed_call *t = malloc(sizeof *t);
     pthread_t thread;
-    if (!t) {
+    if (t) *t = (struct timed_call){call, argument, MPI_SUCCESS, ATOMIC_FLAG_INIT};
+    if (!t || pthread_create(&thread, NULL, run_call, t)) {
         free(argument);
-        return host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory for a thread");
-    }
-    if (pthread_create(&thread, NULL, run_call, t)) {
-        free(argument);
-        free_call(t);
+        free(t);
         return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "cannot start a thread");
     }
-    pthread_mutex_lock(&t->lock);
-    mst_status st = wait_for(host, t, what, remedy);
-    t->abandoned = st != MST_OK;
-    *rc = t->rc;
-    pthread_mutex_unlock(&t->lock);
-    if (st != MST_OK) {
+    mst_status st = wait_for(host, thread, what, remedy);
+    if (st != MST_OK && !atomic_flag_test_and_set(&t->left)) {
         msm_leave_unfinalised();
         pthread_detach(thread);
         return st;
     }
-    pthread_join(thread, NULL);
-    free_call(t);
+    if (st != MST_OK) pthread_join(thread, NULL); /* the call has returned meanwhile */
+    *rc = t->rc;
+    free(t);
     return MST_OK;
 }

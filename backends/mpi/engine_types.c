@@ -86,20 +86,13 @@ static MPI_Datatype type_of(mst_dtype dtype, bool own, bool compares) {
     return integer_type(bytes_of(dtype), compares && !own);
 }
 
-static bool builtin_op(mst_op op, MPI_Op *mpi_op) {
-    const MPI_Op ops[MST_OP_COUNT] = {
+void msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op) {
+    const MPI_Op builtin[MST_OP_COUNT] = {
         [MST_SUM] = MPI_SUM,   [MST_PRODUCT] = MPI_PROD, [MST_MIN] = MPI_MIN,  [MST_MAX] = MPI_MAX,
         [MST_BAND] = MPI_BAND, [MST_BOR] = MPI_BOR,      [MST_BXOR] = MPI_BXOR};
-    *mpi_op = ops[op];
-    return op != MST_AVG && op != MST_PREMUL_SUM;
-}
-
-bool msm_reducer(mst_dtype dtype, mst_op op, MPI_Datatype *type, MPI_Op *mpi_op) {
     bool own = owns[dtype][op].function;
     *type = type_of(dtype, own, op == MST_MIN || op == MST_MAX);
-    if (!own) return builtin_op(op, mpi_op);
-    *mpi_op = owns[dtype][op].op;
-    return true;
+    *mpi_op = own ? owns[dtype][op].op : builtin[op];
 }
 
 /* A struct of GiB pieces and a rest: no count exceeds an int, and the extent equals the size. */

@@ -6,7 +6,6 @@
  * else MPICH, which muster can start without an MPI launcher. The selection is final once an engine is
  * loaded.
  */
-#include "capabilities.h"
 #include "launcher.h"
 
 #include <muster/backend.h>
@@ -20,6 +19,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define BIT(name) (1u << MST_KIND_##name)
+#define FLOATS    (1u << MST_F64 | 1u << MST_F32)
+#define HALVES    (1u << MST_F16 | 1u << MST_BF16)
+#define INTEGERS                                                                                             \
+    (1u << MST_I8 | 1u << MST_U8 | 1u << MST_I16 | 1u << MST_U16 | 1u << MST_I32 | 1u << MST_U32 |           \
+     1u << MST_I64 | 1u << MST_U64 | 1u << MST_BOOL)
+#define ARITHMETIC  (1u << MST_SUM | 1u << MST_PRODUCT | 1u << MST_MIN | 1u << MST_MAX)
+#define BITWISE     (1u << MST_BAND | 1u << MST_BOR | 1u << MST_BXOR)
+#define COMPARISONS (1u << MST_MIN | 1u << MST_MAX)
+#define REDUCTIONS  (BIT(ALL_REDUCE) | BIT(REDUCE))
+#define PARTS       (MST_FORM_UNEVEN | MST_FORM_IN_PLACE)
+
+/* engine_types.c explains which reductions are missing. */
+static const mst_backend_capability capabilities[] = {
+    {.kinds = BIT(BARRIER)},
+    {.kinds = BIT(BROADCAST) | BIT(ALL_GATHER) | BIT(ALL_TO_ALL) | BIT(GATHER) | BIT(SCATTER),
+     .forms = MST_FORM_IN_PLACE},
+    {.kinds = BIT(ALL_GATHER), .forms = MST_FORM_UNEVEN | MST_FORM_IN_PLACE},
+    /* In place, MPI requires the same counts in both directions. */
+    {.kinds = BIT(ALL_TO_ALL), .forms = MST_FORM_UNEVEN},
+    {.kinds = REDUCTIONS, .dtypes = FLOATS, .ops = ARITHMETIC, .forms = MST_FORM_IN_PLACE},
+    {.kinds = REDUCTIONS, .dtypes = HALVES, .ops = COMPARISONS, .forms = MST_FORM_IN_PLACE},
+    {.kinds = REDUCTIONS, .dtypes = INTEGERS, .ops = ARITHMETIC | BITWISE, .forms = MST_FORM_IN_PLACE},
+    {.kinds = BIT(REDUCE_SCATTER), .dtypes = FLOATS, .ops = ARITHMETIC, .forms = PARTS},
+    {.kinds = BIT(REDUCE_SCATTER), .dtypes = HALVES, .ops = COMPARISONS, .forms = PARTS},
+    {.kinds = BIT(REDUCE_SCATTER), .dtypes = INTEGERS, .ops = ARITHMETIC | BITWISE, .forms = PARTS},
+    {.kinds = BIT(SEND), .forms = MST_FORM_TAG},
+    {.kinds = BIT(RECV), .forms = MST_FORM_TAG | MST_FORM_ANY_SOURCE},
+    {.kinds = 0},
+};
 
 static const struct flavour {
     const char *name, *title;
@@ -129,8 +159,7 @@ static void *load_and_keep_signals(const char *path) {
     return handle;
 }
 
-static const mst_backend *load_engine(const struct flavour *flavour, unsigned version, char *text,
-                                      size_t size) {
+static const mst_backend *load_engine(const struct flavour *flavour, char *text, size_t size) {
     char path[4096];
     engine_path(flavour, path, sizeof path);
     if (access(path, R_OK)) {
@@ -147,7 +176,7 @@ static const mst_backend *load_engine(const struct flavour *flavour, unsigned ve
     const mst_backend *(*module)(unsigned);
     void *found = dlsym(handle, "mst_backend_module");
     memcpy(&module, &found, sizeof module); /* C has no cast from object to function pointer */
-    const mst_backend *table = module ? module(version) : NULL;
+    const mst_backend *table = module ? module(MST_BACKEND_VERSION) : NULL;
     if (!table) snprintf(text, size, "%.300s belongs to another version of muster", path);
     return table;
 }
@@ -155,7 +184,7 @@ static const mst_backend *load_engine(const struct flavour *flavour, unsigned ve
 static bool load(char *text, size_t size) {
     pthread_mutex_lock(&lock);
     const struct flavour *flavour = selected() ? NULL : select_flavour(text, size);
-    const mst_backend *table = flavour ? load_engine(flavour, MST_BACKEND_VERSION, text, size) : NULL;
+    const mst_backend *table = flavour ? load_engine(flavour, text, size) : NULL;
     if (table) atomic_store_explicit(&engine, table, memory_order_release); /* pairs with selected() */
     pthread_mutex_unlock(&lock);
     return selected();
@@ -167,7 +196,7 @@ static bool probe(char *text, size_t size) {
 
 /* The same for both MPIs, so that no engine needs to be loaded. */
 static const mst_backend_capability *rows(void) {
-    return msm_capabilities;
+    return capabilities;
 }
 
 static mst_status open_engine(const mst_backend_host *host, mst_backend_engine **made,
@@ -218,7 +247,9 @@ static mst_backend table = {
 };
 
 __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {
+    const char *blocking = getenv("MUSTER_MPI_BLOCKING");
     if (version != MST_BACKEND_VERSION) return NULL;
-    if (msm_wants_blocking()) table.run = run; /* as the engine does */
+    /* MPI's blocking functions are faster in some MPIs, but neither a deadline nor a lost rank ends them. */
+    if (blocking && *blocking && *blocking != '0') table.run = run;
     return &table;
 }

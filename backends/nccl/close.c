@@ -7,15 +7,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { END_LIMIT_MS = 10000 };
 
 /* Shared by the thread and the waiting caller; the last holder frees it. */
 struct teardown {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
     atomic_int holders;
     int device;
     bool abort;
@@ -28,21 +24,14 @@ struct teardown {
 };
 
 static void release(struct teardown *teardown) {
-    if (atomic_fetch_sub_explicit(&teardown->holders, 1, memory_order_acq_rel) != 1)
-        return; /* pairs with itself */
-    pthread_cond_destroy(&teardown->changed);
-    pthread_mutex_destroy(&teardown->lock);
-    free(teardown);
-}
-
-static bool is_fine(mnc_result result) {
-    return result == MNC_SUCCESS || result == MNC_IN_PROGRESS;
+    /* Pairs with itself and with await_end. */
+    if (atomic_fetch_sub_explicit(&teardown->holders, 1, memory_order_acq_rel) == 1) free(teardown);
 }
 
 /* Waits until the communicator is finalized. Returns false on failure. */
 static bool await_final(mnc_comm comm, mnc_result result) {
     mnc_result state = MNC_SUCCESS;
-    for (unsigned round = 1000; is_fine(result); round++) {
+    for (unsigned round = 1000; mnc_begun(result); round++) {
         result = mnc_nccl.CommGetAsyncError(comm, &state);
         if (result != MNC_SUCCESS || state != MNC_IN_PROGRESS) break;
         mnc_backoff(round);
@@ -71,45 +60,33 @@ static void *end_comms(void *argument) {
         else
             mnc_nccl.CommAbort(teardown->comms[i].comm);
     }
-    pthread_mutex_lock(&teardown->lock);
-    teardown->done = true;
-    pthread_cond_signal(&teardown->changed);
-    pthread_mutex_unlock(&teardown->lock);
     release(teardown);
     return NULL;
 }
 
 static struct teardown *new_teardown(mst_backend_engine *engine, bool abort) {
     size_t n = 2;
-    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next) n++;
+    for (struct mnc_channel *channel = &engine->main; channel; channel = channel->next) n++;
     struct teardown *teardown = calloc(1, sizeof *teardown + n * sizeof *teardown->comms);
     if (!teardown) return NULL;
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&teardown->changed, &clock);
-    pthread_condattr_destroy(&clock);
-    pthread_mutex_init(&teardown->lock, NULL);
     atomic_init(&teardown->holders, 2);
     teardown->abort = abort;
     teardown->device = engine->device;
-    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next)
+    for (struct mnc_channel *channel = &engine->main; channel; channel = channel->next)
         if (channel->comm) teardown->comms[teardown->n++].comm = channel->comm;
     if (engine->nonblocking) teardown->comms[teardown->n++].comm = engine->nonblocking;
     if (engine->blocking) teardown->comms[teardown->n++].comm = engine->blocking;
     return teardown;
 }
 
-/* Returns false if the thread has not finished in time. */
+/* Returns false if the thread has not released the teardown in time. */
 static bool await_end(struct teardown *teardown) {
     int64_t deadline = mnc_now() + END_LIMIT_MS * MNC_MS;
-    struct timespec until = {(time_t)(deadline / (1000 * MNC_MS)), (long)(deadline % (1000 * MNC_MS))};
-    int error = 0;
-    pthread_mutex_lock(&teardown->lock);
-    while (!teardown->done && !error)
-        error = pthread_cond_timedwait(&teardown->changed, &teardown->lock, &until);
-    bool done = teardown->done;
-    pthread_mutex_unlock(&teardown->lock);
+    bool done = false;
+    for (unsigned round = 0; !done && mnc_now() < deadline; round++) {
+        mnc_backoff(round);
+        done = atomic_load_explicit(&teardown->holders, memory_order_acquire) == 1;
+    }
     release(teardown);
     return done;
 }
@@ -123,9 +100,8 @@ static bool end_engine(mst_backend_engine *engine, bool abort) {
     if (teardown && !pthread_create(&thread, NULL, end_comms, teardown)) {
         pthread_detach(thread);
         if (await_end(teardown)) return true;
-    } else if (teardown) {
-        release(teardown);
-        release(teardown);
+    } else {
+        free(teardown);
     }
     engine->abandoned = true;
     engine->host->log(engine->host, 'W',
@@ -157,9 +133,8 @@ static void free_jobs(mst_backend_engine *engine) {
 
 /* Not called if kernels may hang: cudaFree waits for the whole device. */
 static void free_device_resources(mst_backend_engine *engine) {
-    if (engine->main.stream) mnc_cuda.StreamDestroy(engine->main.stream);
-    for (struct mnc_channel *channel = engine->p2p_channels; channel; channel = channel->next)
-        mnc_cuda.StreamDestroy(channel->stream);
+    for (struct mnc_channel *channel = &engine->main; channel; channel = channel->next)
+        if (channel->stream) mnc_cuda.StreamDestroy(channel->stream);
     free_jobs(engine);
     if (engine->order) mnc_cuda.EventDestroy(engine->order);
     mnc_blocks_end(engine);
@@ -171,8 +146,8 @@ void mnc_close(mst_backend_engine *engine) {
     mnc_use_device(engine);
     if (!abort) mnc_premul_end(engine);
     if (end_engine(engine, abort)) free_device_resources(engine);
-    for (struct mnc_channel *channel; (channel = engine->p2p_channels);) {
-        engine->p2p_channels = channel->next;
+    for (struct mnc_channel *channel; (channel = engine->main.next);) {
+        engine->main.next = channel->next;
         free(channel);
     }
     free(engine);

@@ -17,7 +17,7 @@
 #ifndef MNC_ENGINE_H
 #define MNC_ENGINE_H
 
-#include "load.h"
+#include "abi.h"
 
 #include <muster/backend.h>
 
@@ -72,14 +72,13 @@ struct mst_backend_engine {
     const mst_backend_host *host;
     int device;
     mnc_comm blocking, nonblocking;
-    struct mnc_channel main;
-    struct mnc_channel *p2p_channels;
+    struct mnc_channel main; /* p2p channels follow it in its list */
     struct mnc_job *pool, *all;
     struct mnc_job *self_sends, *self_receives; /* unmatched messages of this rank to itself */
     unsigned group, groups;                     /* group: the number of the open group, or 0 */
     unsigned polls;                             /* of events that were not ready */
     struct mnc_premul premuls[MNC_PREMULS];
-    int n_premuls, next_premul;
+    unsigned n_premuls; /* created so far; the last MNC_PREMULS are cached */
     struct mnc_block *blocks;
     size_t idle_bytes; /* of unused blocks */
     char *small;
@@ -88,9 +87,28 @@ struct mst_backend_engine {
     bool abandoned;     /* … or abandoned, because NCCL did not return in time */
 };
 
+/* load.c: NCCL and the CUDA runtime, loaded once and never unloaded. */
+
+#define MNC_FIELD(result, name, parameters) result(*name) parameters;
+extern struct mnc_nccl { MNC_NCCL_CALLS(MNC_FIELD, mnc_id, mnc_config) } mnc_nccl;
+extern struct mnc_cuda { MNC_CUDA_CALLS(MNC_FIELD) } mnc_cuda;
+#undef MNC_FIELD
+
+/* What mnc_probe has found. */
+extern struct mnc_found {
+    int nccl, runtime, driver; /* versions, as the libraries number them */
+    int devices, capability;   /* capability: the major number of device 0 */
+} mnc_found;
+
+bool mnc_probe(char *text, size_t size);
+
 /* open.c */
 mst_status mnc_open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits);
 mnc_config mnc_make_config(bool blocking);
+/* Publish a new unique id under a key, and read the one of another rank. */
+mst_status mnc_publish_id(mst_backend_engine *engine, const char *key, mnc_id *id);
+mst_status mnc_fetch_id(const mst_backend_host *host, int from, const char *key, int64_t deadline,
+                        mnc_id *id);
 int64_t mnc_now(void);
 /* Pauses between two polls: yields first, sleeps later. */
 void mnc_backoff(unsigned round);
@@ -98,6 +116,11 @@ void mnc_backoff(unsigned round);
 void mnc_use_device(const mst_backend_engine *engine);
 
 /* errors.c */
+
+/* Has the call succeeded? A nonblocking communicator may still be working on it. */
+static inline bool mnc_begun(mnc_result result) {
+    return result == MNC_SUCCESS || result == MNC_IN_PROGRESS;
+}
 mst_status mnc_fail_nccl(mst_backend_engine *engine, mnc_comm comm, mnc_result result, const char *what);
 mst_status mnc_fail_cuda(mst_backend_engine *engine, mnc_error error, const char *what);
 /* Checks a communicator for asynchronous errors. *busy: NCCL is still working on it. */
@@ -135,7 +158,7 @@ unsigned mnc_dtype(mst_dtype dtype);
 
 /* p2p_channel.c */
 mst_status mnc_channel_of(mst_backend_engine *engine, const mst_backend_op *op, struct mnc_channel **channel);
-/* Advances the creation of a p2p channel\'s communicator; see state. */
+/* Advances the creation of a p2p channel's communicator; see state. */
 mst_status mnc_channel_connect(struct mnc_channel *channel);
 
 /* p2p_self.c: messages of this rank to itself. */

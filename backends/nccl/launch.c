@@ -41,11 +41,6 @@ static struct block out_block(const mst_backend_op *op, int r) {
     return find_block(op, op->out, (const void *const *)op->out_list, op->out_counts, r);
 }
 
-/* In groups of nonblocking communicators, calls may return ncclInProgress. */
-static bool is_begun(mnc_result result) {
-    return result == MNC_SUCCESS || result == MNC_IN_PROGRESS;
-}
-
 static mnc_result copy_own(struct block to, struct block from, mnc_stream stream) {
     if (to.at == from.at || !to.bytes) return MNC_SUCCESS;
     mnc_error error = mnc_cuda.MemcpyAsync(to.at, from.at, to.bytes, MNC_COPY_DEFAULT, stream);
@@ -61,7 +56,7 @@ static mnc_result transfer(struct block block, bool send, int peer, mnc_comm com
 /* Ends the group also after an error. */
 static mnc_result end_group(mnc_result result) {
     mnc_result ended = mnc_nccl.GroupEnd();
-    return is_begun(result) ? ended : result;
+    return mnc_begun(result) ? ended : result;
 }
 
 static mnc_result all_to_all(mst_backend_engine *engine, const mst_backend_op *op, mnc_comm comm,
@@ -70,10 +65,10 @@ static mnc_result all_to_all(mst_backend_engine *engine, const mst_backend_op *o
     mnc_result result = copy_own(out_block(op, me), in_block(op, me), stream);
     if (result != MNC_SUCCESS) return result;
     mnc_nccl.GroupStart();
-    for (int i = 1; i < n && is_begun(result); i++) {
+    for (int i = 1; i < n && mnc_begun(result); i++) {
         int to = (me + i) % n, from = (me - i + n) % n;
         result = transfer(in_block(op, to), true, to, comm, stream);
-        if (is_begun(result)) result = transfer(out_block(op, from), false, from, comm, stream);
+        if (mnc_begun(result)) result = transfer(out_block(op, from), false, from, comm, stream);
     }
     return end_group(result);
 }
@@ -90,7 +85,7 @@ static mnc_result gather_or_scatter(mst_backend_engine *engine, const mst_backen
     if (result != MNC_SUCCESS) return result;
     mnc_nccl.GroupStart();
     if (!root) result = transfer(mine, gathers, op->root, comm, stream);
-    for (int r = 0; r < n && root && is_begun(result); r++)
+    for (int r = 0; r < n && root && mnc_begun(result); r++)
         if (r != me)
             result = transfer(gathers ? out_block(op, r) : in_block(op, r), !gathers, r, comm, stream);
     return end_group(result);
@@ -104,7 +99,7 @@ static mnc_result all_gather(mst_backend_engine *engine, const mst_backend_op *o
                    : MNC_SUCCESS;
     mnc_result result = MNC_SUCCESS;
     mnc_nccl.GroupStart();
-    for (int r = 0; r < engine->host->ranks && is_begun(result); r++) {
+    for (int r = 0; r < engine->host->ranks && mnc_begun(result); r++) {
         struct block block = out_block(op, r);
         const void *from = r == engine->host->rank ? op->in : block.at;
         if (block.bytes) result = mnc_nccl.Broadcast(from, block.at, block.bytes, MNC_UINT8, r, comm, stream);
@@ -130,7 +125,7 @@ static mnc_result reduce_scatter(mst_backend_engine *engine, const mst_backend_o
                          : MNC_SUCCESS;
     mnc_result result = MNC_SUCCESS;
     mnc_nccl.GroupStart();
-    for (int r = 0; r < engine->host->ranks && is_begun(result); r++) {
+    for (int r = 0; r < engine->host->ranks && mnc_begun(result); r++) {
         struct block block = in_block(op, r);
         void *out = r == engine->host->rank ? op->out : block.at; /* only the root writes it */
         if (block.bytes)

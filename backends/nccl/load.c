@@ -1,5 +1,5 @@
 /* load.c - loads libnccl.so.2 and the CUDA runtime, and reports what is missing. Any thread. */
-#include "load.h"
+#include "engine.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@ struct mnc_cuda mnc_cuda;
 struct mnc_found mnc_found;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static enum { NOT_TRIED, LOADED } state;
+static bool loaded; /* under the lock */
 
 /*
  * Prefers a library that the program has already loaded, because pointers of two CUDA runtimes are not
@@ -68,10 +68,7 @@ static bool load_nccl(char *text, size_t size) {
     if (!library) return false;
     const char *missing = find_calls(library, calls, sizeof calls / sizeof *calls);
     int version = 0;
-    mnc_result (*get_version)(int *);
-    void *address = dlsym(library, "ncclGetVersion");
-    memcpy(&get_version, &address, sizeof get_version);
-    if (get_version) get_version(&version);
+    if (mnc_nccl.GetVersion) mnc_nccl.GetVersion(&version); /* the first in the table */
     if (missing || version < OLDEST) {
         snprintf(
             text, size,
@@ -124,20 +121,14 @@ static bool find_devices(char *text, size_t size) {
 
 /* Retries after a failure: the program may load the library or set the variable later. */
 bool mnc_probe(char *text, size_t size) {
-    char none[8];
-    if (!text || !size) {
-        text = none;
-        size = sizeof none;
-    }
     pthread_mutex_lock(&lock);
-    if (state == NOT_TRIED && load_nccl(text, size) && load_cuda(text, size) && find_devices(text, size))
-        state = LOADED;
-    if (state == LOADED)
+    loaded = loaded || (load_nccl(text, size) && load_cuda(text, size) && find_devices(text, size));
+    bool usable = loaded;
+    if (usable)
         snprintf(text, size, "NCCL %d.%d.%d, CUDA runtime %d.%d, driver for %d.%d, %d GPU%s",
                  mnc_found.nccl / 10000, mnc_found.nccl / 100 % 100, mnc_found.nccl % 100,
                  mnc_found.runtime / 1000, mnc_found.runtime / 10 % 100, mnc_found.driver / 1000,
                  mnc_found.driver / 10 % 100, mnc_found.devices, mnc_found.devices == 1 ? "" : "s");
-    bool loaded = state == LOADED;
     pthread_mutex_unlock(&lock);
-    return loaded;
+    return usable;
 }

@@ -60,9 +60,7 @@ static mst_status choose_device(mst_backend_engine *engine) {
     }
     engine->device = (int)number;
     mnc_error error = mnc_cuda.SetDevice(engine->device);
-    if (error != MNC_CUDA_OK) return mnc_fail_cuda(engine, error, "cudaSetDevice");
-    mnc_use_device(engine);
-    return MST_OK;
+    return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaSetDevice");
 }
 
 /*
@@ -83,21 +81,21 @@ static void set_environment(const mst_backend_host *host) {
     setenv("NCCL_HOSTID", name, 0);
 }
 
-static mst_status share_id(mst_backend_engine *engine, mnc_id *id) {
-    const mst_backend_host *host = engine->host;
+mst_status mnc_publish_id(mst_backend_engine *engine, const char *key, mnc_id *id) {
+    mnc_result result = mnc_nccl.GetUniqueId(id);
+    if (result != MNC_SUCCESS) return mnc_fail_nccl(engine, NULL, result, "ncclGetUniqueId");
+    return engine->host->set(engine->host, key, id, sizeof *id);
+}
+
+mst_status mnc_fetch_id(const mst_backend_host *host, int from, const char *key, int64_t deadline,
+                        mnc_id *id) {
     mst_bytes value = {0};
-    if (host->rank == 0) {
-        mnc_result result = mnc_nccl.GetUniqueId(id);
-        if (result != MNC_SUCCESS) return mnc_fail_nccl(engine, NULL, result, "ncclGetUniqueId");
-        return host->set(host, "id", id, sizeof *id);
-    }
-    mst_status st = host->get(host, "id", host->deadline, &value);
+    mst_status st = host->get(host, key, deadline, &value);
     if (st != MST_OK) return st;
     bool fits = value.len == sizeof *id;
     if (fits) memcpy(id, value.data, sizeof *id);
     free(value.data);
-    return fits ? MST_OK
-                : host->fail(host, MST_ERR_PROTOCOL, 0, NULL, "the NCCL id of the group is malformed");
+    return fits ? MST_OK : host->fail(host, MST_ERR_PROTOCOL, from, NULL, "an NCCL id is malformed");
 }
 
 /* Waits for a key that is never set: the wait fails if a rank of the group is lost. */
@@ -137,17 +135,16 @@ static mst_status join_ranks(mst_backend_engine *engine) {
     mnc_config nonblocking = mnc_make_config(false), blocking = mnc_make_config(true);
     const char *what = "connecting the ranks";
     mnc_id id;
-    mst_status st = share_id(engine, &id);
+    mst_status st = host->rank == 0 ? mnc_publish_id(engine, "id", &id)
+                                    : mnc_fetch_id(host, 0, "id", host->deadline, &id);
     if (st != MST_OK) return st;
     mnc_result result =
         mnc_nccl.CommInitRankConfig(&engine->nonblocking, host->ranks, id, host->rank, &nonblocking);
-    if (result != MNC_SUCCESS && result != MNC_IN_PROGRESS)
-        return mnc_fail_nccl(engine, engine->nonblocking, result, what);
+    if (!mnc_begun(result)) return mnc_fail_nccl(engine, engine->nonblocking, result, what);
     st = await(engine, engine->nonblocking, what);
     if (st != MST_OK) return st;
     result = mnc_nccl.CommSplit(engine->nonblocking, 0, host->rank, &engine->blocking, &blocking);
-    if (result != MNC_SUCCESS && result != MNC_IN_PROGRESS)
-        return mnc_fail_nccl(engine, engine->nonblocking, result, what);
+    if (!mnc_begun(result)) return mnc_fail_nccl(engine, engine->nonblocking, result, what);
     st = await(engine, engine->nonblocking, what);
     if (st == MST_OK && !engine->blocking)
         return host->fail(host, MST_ERR_SYSTEM, -1, NULL, "ncclCommSplit returned no communicator");

@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ASK_EVERY_MS = 2 }; /* poll interval of the store; each get waits for half of it */
 
@@ -18,7 +17,7 @@ static struct mnc_channel *new_channel(mst_backend_engine *engine, const mst_bac
     struct mnc_channel *channel = calloc(1, sizeof *channel);
     if (!channel) return NULL;
     *channel = (struct mnc_channel){.engine = engine,
-                                    .next = engine->p2p_channels,
+                                    .next = engine->main.next,
                                     .peer = op->peer,
                                     .sends = op->kind == MST_KIND_SEND,
                                     .own = op->tag != 0};
@@ -26,7 +25,7 @@ static struct mnc_channel *new_channel(mst_backend_engine *engine, const mst_bac
         free(channel);
         return NULL;
     }
-    engine->p2p_channels = channel;
+    engine->main.next = channel;
     return channel;
 }
 
@@ -38,7 +37,7 @@ mst_status mnc_channel_of(mst_backend_engine *engine, const mst_backend_op *op,
     if (!sends && op->kind != MST_KIND_RECV) return MST_OK;
     *channel = NULL;
     if (op->peer == engine->host->rank) return MST_OK;
-    for (*channel = engine->p2p_channels; *channel; *channel = (*channel)->next)
+    for (*channel = engine->main.next; *channel; *channel = (*channel)->next)
         if ((*channel)->peer == op->peer && (*channel)->sends == sends && (*channel)->own == (op->tag != 0))
             return MST_OK;
     *channel = new_channel(engine, op);
@@ -56,46 +55,37 @@ static void channel_key(const struct mnc_channel *channel, char key[64]) {
 static mst_status begin_comm(struct mnc_channel *channel, const mnc_id *id) {
     mnc_config config = mnc_make_config(false);
     mnc_result result = mnc_nccl.CommInitRankConfig(&channel->comm, 2, *id, channel->sends ? 0 : 1, &config);
-    if (result != MNC_SUCCESS && result != MNC_IN_PROGRESS)
+    if (!mnc_begun(result))
         return mnc_fail_nccl(channel->engine, channel->comm, result, "connecting two ranks for messages");
     channel->state = MNC_CHANNEL_CONNECTING;
     return MST_OK;
 }
 
-static mst_status publish_id(struct mnc_channel *channel) {
-    const mst_backend_host *host = channel->engine->host;
+static mst_status begin_send(struct mnc_channel *channel) {
     char key[64];
     mnc_id id;
     channel_key(channel, key);
-    mnc_result result = mnc_nccl.GetUniqueId(&id);
-    if (result != MNC_SUCCESS) return mnc_fail_nccl(channel->engine, NULL, result, "ncclGetUniqueId");
-    mst_status st = host->set(host, key, &id, sizeof id);
+    mst_status st = mnc_publish_id(channel->engine, key, &id);
     return st == MST_OK ? begin_comm(channel, &id) : st;
 }
 
-static mst_status fetch_id(struct mnc_channel *channel) {
-    const mst_backend_host *host = channel->engine->host;
+static mst_status begin_receive(struct mnc_channel *channel) {
     int64_t now = mnc_now();
     char key[64];
-    mst_bytes value = {0};
     mnc_id id;
     if (now - channel->asked < ASK_EVERY_MS * MNC_MS) return MST_OK;
     channel_key(channel, key);
-    mst_status st = host->get(host, key, now + ASK_EVERY_MS * MNC_MS / 2, &value);
+    mst_status st =
+        mnc_fetch_id(channel->engine->host, channel->peer, key, now + ASK_EVERY_MS * MNC_MS / 2, &id);
     channel->asked = mnc_now();
     if (st == MST_ERR_TIMEOUT || st == MST_ERR_NOT_FOUND) return MST_OK;
-    if (st != MST_OK) return st;
-    bool fits = value.len == sizeof id;
-    if (fits) memcpy(&id, value.data, sizeof id);
-    free(value.data);
-    if (fits) return begin_comm(channel, &id);
-    return host->fail(host, MST_ERR_PROTOCOL, channel->peer, NULL,
-                      "the NCCL id of a message channel is malformed");
+    return st == MST_OK ? begin_comm(channel, &id) : st;
 }
 
 mst_status mnc_channel_connect(struct mnc_channel *channel) {
     bool busy = false;
-    if (channel->state == MNC_CHANNEL_NEW) return channel->sends ? publish_id(channel) : fetch_id(channel);
+    if (channel->state == MNC_CHANNEL_NEW)
+        return channel->sends ? begin_send(channel) : begin_receive(channel);
     mst_status st =
         mnc_check_comm(channel->engine, channel->comm, "connecting two ranks for messages", &busy);
     if (st == MST_OK && !busy) channel->state = MNC_CHANNEL_READY;

@@ -53,11 +53,15 @@ static uint64_t scalar_bits(mst_dtype dtype, double factor) {
     return bits;
 }
 
+static unsigned cached(const mst_backend_engine *engine) {
+    return engine->n_premuls < MNC_PREMULS ? engine->n_premuls : MNC_PREMULS;
+}
+
 /* NCCL copies the scalar, and frees an operation after its last use, so the oldest entry is replaced. */
 mnc_result mnc_premul(mst_backend_engine *engine, mst_dtype dtype, double factor, unsigned *op) {
     unsigned number = mnc_dtype(dtype);
     uint64_t bits = scalar_bits(dtype, factor == 0 ? 1 : factor);
-    for (int i = 0; i < engine->n_premuls; i++) {
+    for (unsigned i = 0; i < cached(engine); i++) {
         const struct mnc_premul *known = &engine->premuls[i];
         if (known->dtype != number || known->bits != bits) continue;
         *op = known->op;
@@ -65,18 +69,13 @@ mnc_result mnc_premul(mst_backend_engine *engine, mst_dtype dtype, double factor
     }
     mnc_result result = mnc_nccl.RedOpCreatePreMulSum(op, &bits, number, MNC_SCALAR_HOST, engine->blocking);
     if (result != MNC_SUCCESS) return result;
-    struct mnc_premul *at = &engine->premuls[engine->next_premul];
-    if (engine->n_premuls == MNC_PREMULS)
-        mnc_nccl.RedOpDestroy(at->op, engine->blocking);
-    else
-        engine->n_premuls++;
+    struct mnc_premul *at = &engine->premuls[engine->n_premuls % MNC_PREMULS];
+    if (engine->n_premuls++ >= MNC_PREMULS) mnc_nccl.RedOpDestroy(at->op, engine->blocking);
     *at = (struct mnc_premul){*op, number, bits};
-    engine->next_premul = (engine->next_premul + 1) % MNC_PREMULS;
     return MNC_SUCCESS;
 }
 
 void mnc_premul_end(mst_backend_engine *engine) {
-    for (int i = 0; i < engine->n_premuls; i++)
+    for (unsigned i = 0; i < cached(engine); i++)
         mnc_nccl.RedOpDestroy(engine->premuls[i].op, engine->blocking);
-    engine->n_premuls = 0;
 }

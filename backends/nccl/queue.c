@@ -119,12 +119,11 @@ static mst_status launch_batch(struct mnc_channel *channel) {
         if (st != MST_OK) return st;
     }
     if (batch->next) mnc_nccl.GroupStart();
-    for (struct mnc_job *job = batch; job && (result == MNC_SUCCESS || result == MNC_IN_PROGRESS);
-         job = job->next)
+    for (struct mnc_job *job = batch; job && mnc_begun(result); job = job->next)
         result = mnc_launch(engine, job->op, comm, job->stream);
     if (batch->next) {
         mnc_result ended = mnc_nccl.GroupEnd();
-        if (result == MNC_SUCCESS || result == MNC_IN_PROGRESS) result = ended;
+        if (mnc_begun(result)) result = ended;
     }
     if (result == MNC_SUCCESS) return record_ends(engine, batch);
     channel->launching = batch;
@@ -154,8 +153,8 @@ static mst_status advance_channel(struct mnc_channel *channel) {
 }
 
 mst_status mnc_advance(mst_backend_engine *engine) {
-    mst_status st = advance_channel(&engine->main);
-    for (struct mnc_channel *channel = engine->p2p_channels; channel && st == MST_OK; channel = channel->next)
+    mst_status st = MST_OK;
+    for (struct mnc_channel *channel = &engine->main; channel && st == MST_OK; channel = channel->next)
         st = advance_channel(channel);
     return st;
 }
@@ -242,11 +241,8 @@ mst_status mnc_group_end(mst_backend_engine *engine) {
     engine->group = 0;
     mnc_use_device(engine);
     mst_status st = mnc_advance(engine);
-    int64_t deadline = stream_deadline(&engine->main);
-    if (st == MST_OK && deadline >= 0) st = await_launch(&engine->main, deadline);
-    for (struct mnc_channel *channel = engine->p2p_channels; channel && st == MST_OK;
-         channel = channel->next) {
-        deadline = stream_deadline(channel);
+    for (struct mnc_channel *channel = &engine->main; channel && st == MST_OK; channel = channel->next) {
+        int64_t deadline = stream_deadline(channel);
         if (deadline >= 0) st = await_launch(channel, deadline);
     }
     return st;

@@ -8,11 +8,11 @@
  *     alignment. The other ranks of the host read and reduce buffers from mst_alloc in place, which is
  *     faster.
  *  3. One thread at a time uses a group. Different threads may use different groups concurrently.
- *  4. count is in elements and may be 0. Outputs come first, then inputs, then the count, then the dtype.
- *     Other arguments are named: mst_all_reduce(grad, n, MST_F32, .op = MST_AVG, .group = dp). In C++20 the
- *     named arguments must be in the order of struct mst_call.
- *  5. A rank in a call, a root or a peer, is a rank in the call's group. mst_get_group_rank and
- *     mst_get_global_rank translate.
+ *  4. count is in elements and may be 0. Outputs come first, then inputs, then the count, then the dtype,
+ *     then the peer of a message. Other arguments are named:
+ *     mst_all_reduce(grad, n, MST_F32, .op = MST_AVG, .group = dp). In C++20 they must be in the order of
+ *     struct mst_call.
+ *  5. Roots and peers are ranks in the call's group. mst_get_group_rank and mst_get_global_rank translate.
  *  6. All calls block until the operation is complete, unless .work or .stream is given, and return a status
  *     of status.h.
  */
@@ -30,10 +30,10 @@ typedef struct mst_work mst_work; /* an operation in progress */
 
 enum { MST_ANY_SOURCE = -1 };
 
-/* Options of the communication calls. */
+/* Options of the communication calls. A call rejects those of the first part that it does not use. */
 #define mst_call_fields                                                                                      \
     MST_OPTIONS_HEAD                                                                                         \
-    /* Of single calls. A call rejects the options that it does not use. */                                  \
+    /* Of single calls. */                                                                                   \
     MST_OPTION(mst_op op); /* reductions; default MST_SUM */                                                 \
     MST_OPTION(int root);  /* broadcast, reduce, gather, scatter: a rank of the group; default 0 */          \
     MST_OPTION(int tag);   /* messages: a message matches only a receive with the same tag */                \
@@ -51,11 +51,8 @@ enum { MST_ANY_SOURCE = -1 };
     MST_OPTION(int timeout_ms);   /* 0: the group's */                                                       \
     MST_OPTION(mst_cancel *cancel);                                                                          \
     MST_OPTION(mst_work **work); /* not NULL: do not block, and return a work to wait for */                 \
-    /* \
-     * A cudaStream_t: the operation is enqueued on this stream. Without .work the call returns once it is \
-     * enqueued, like a kernel launch. NULL: the operation uses an internal stream, and the call blocks as \
-     * usual. \
-     */                                                                                                     \
+    /* A cudaStream_t on which to enqueue the operation. Without .work the call returns once enqueued, */    \
+    /* like a kernel launch. NULL: the operation uses an internal stream, and the call blocks as usual. */   \
     MST_OPTION(void *stream);                                                                                \
     MST_OPTION(bool prof);            /* record this call while profiling is enabled; see prof.h */          \
     MST_OPTION(const char *log_name); /* the name in the profile; default: the call without mst_ */
@@ -77,7 +74,8 @@ mst_status mst_barrier_with(const mst_call *call);
 mst_status mst_monitored_barrier_with(const mst_call *call);
 
 /*
- * In place, or out of place with .in. After reduce only .root has the result; the other buffers are unchanged.
+ * In place, or out of place with .in. After reduce only .root has the result; the other buffers are
+ * unchanged.
  */
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
@@ -96,7 +94,7 @@ mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype d
 mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                       const mst_call *call);
 
-/* List forms: one buffer for each group rank. .counts, the same on all ranks, replaces count. */
+/* List forms: one buffer for each rank of the group. .counts, the same on all ranks, replaces count. */
 mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, mst_dtype dtype,
                                const mst_call *call);
 mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
@@ -127,8 +125,8 @@ bool mst_has_all_reduce_coalesced(void);
 
 /*
  * Point to point. A message matches the first posted receive of the same group and tag that names its sender
- * or MST_ANY_SOURCE. The counts must be equal, else MST_ERR_MISMATCH. isend and irecv do not block and
- * require .work.
+ * or MST_ANY_SOURCE. dst and src have no default. The counts must be equal, else MST_ERR_MISMATCH. isend and
+ * irecv do not block and require .work.
  */
 mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call);
 mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call);
@@ -148,8 +146,8 @@ typedef struct mst_p2p {
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *call);
 
 /*
- * Byte strings of unknown length. Outputs are new on every rank, also on the root; free them with
- * mst_bytes_free. Inputs are borrowed. These calls always block.
+ * Byte strings of unknown length. Inputs are borrowed. Outputs are allocated, also on the root; free them
+ * with mst_bytes_free. Only the root of a broadcast reads data and len. These calls always block.
  */
 mst_status mst_broadcast_bytes_with(mst_bytes *out, const void *data, size_t len, const mst_call *call);
 mst_status mst_all_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *call);
@@ -190,8 +188,8 @@ void mst_work_free(mst_work *work);
 /*
  * Allocates page-aligned, zeroed memory that the other ranks of the host access in place: inputs of more than
  * a few KiB are not copied, and a large all_reduce on such memory needs no other buffers. Free it with
- * mst_free when no operation uses it. memory is the address of a pointer of any type. After a failed call, another rank may still write into the call's
- * tensors for a short time.
+ * mst_free when no operation uses it. After a failed call, another rank may still write into the call's
+ * tensors for a short time. memory is the address of a pointer to any type: float *x; mst_alloc(bytes, &x).
  */
 mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *call);
 void mst_free(void *memory);
@@ -221,17 +219,17 @@ MST_WRAP_5(mst_reduce_scatter_coalesced, mst_call, void *const *, const void *co
            mst_dtype)
 MST_WRAP_4(mst_reduce_scatter_fn, mst_call, void *, const void *, size_t, mst_dtype)
 MST_WRAP_4(mst_allgather_fn, mst_call, void *, const void *, size_t, mst_dtype)
-MST_WRAP_PEER_4(mst_send, mst_call, const void *, size_t, mst_dtype)
-MST_WRAP_PEER_4(mst_recv, mst_call, void *, size_t, mst_dtype)
-MST_WRAP_PEER_4(mst_isend, mst_call, const void *, size_t, mst_dtype)
-MST_WRAP_PEER_4(mst_irecv, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_4(mst_send, mst_call, const void *, size_t, mst_dtype, int)
+MST_WRAP_4(mst_recv, mst_call, void *, size_t, mst_dtype, int)
+MST_WRAP_4(mst_isend, mst_call, const void *, size_t, mst_dtype, int)
+MST_WRAP_4(mst_irecv, mst_call, void *, size_t, mst_dtype, int)
 MST_WRAP_3(mst_batch_isend_irecv, mst_call, const mst_p2p *, size_t, mst_work **)
 MST_WRAP_3(mst_broadcast_bytes, mst_call, mst_bytes *, const void *, size_t)
 MST_WRAP_3(mst_all_gather_bytes, mst_call, mst_bytes *, const void *, size_t)
 MST_WRAP_3(mst_gather_bytes, mst_call, mst_bytes *, const void *, size_t)
 MST_WRAP_2(mst_scatter_bytes, mst_call, mst_bytes *, const mst_bytes *)
-MST_WRAP_PEER_3(mst_send_bytes, mst_call, const void *, size_t)
-MST_WRAP_PEER_2(mst_recv_bytes, mst_call, mst_bytes *)
+MST_WRAP_3(mst_send_bytes, mst_call, const void *, size_t, int)
+MST_WRAP_2(mst_recv_bytes, mst_call, mst_bytes *, int)
 MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
 
 #define mst_barrier(...)                  MST_CALL_0(mst_barrier, mst_call, __VA_ARGS__)
@@ -253,17 +251,17 @@ MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
 #define mst_reduce_scatter_coalesced(...) MST_CALL_5(mst_reduce_scatter_coalesced, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter_fn(...)        MST_CALL_4(mst_reduce_scatter_fn, mst_call, __VA_ARGS__)
 #define mst_allgather_fn(...)             MST_CALL_4(mst_allgather_fn, mst_call, __VA_ARGS__)
-#define mst_send(buf, count, dtype, ...)  MST_CALL_PEER_4(mst_send, mst_call, buf, count, dtype, __VA_ARGS__)
-#define mst_recv(buf, count, dtype, ...)  MST_CALL_PEER_4(mst_recv, mst_call, buf, count, dtype, __VA_ARGS__)
-#define mst_isend(buf, count, dtype, ...) MST_CALL_PEER_4(mst_isend, mst_call, buf, count, dtype, __VA_ARGS__)
-#define mst_irecv(buf, count, dtype, ...) MST_CALL_PEER_4(mst_irecv, mst_call, buf, count, dtype, __VA_ARGS__)
+#define mst_send(...)                     MST_CALL_4(mst_send, mst_call, __VA_ARGS__)
+#define mst_recv(...)                     MST_CALL_4(mst_recv, mst_call, __VA_ARGS__)
+#define mst_isend(...)                    MST_CALL_4(mst_isend, mst_call, __VA_ARGS__)
+#define mst_irecv(...)                    MST_CALL_4(mst_irecv, mst_call, __VA_ARGS__)
 #define mst_batch_isend_irecv(...)        MST_CALL_3(mst_batch_isend_irecv, mst_call, __VA_ARGS__)
 #define mst_broadcast_bytes(...)          MST_CALL_3(mst_broadcast_bytes, mst_call, __VA_ARGS__)
 #define mst_all_gather_bytes(...)         MST_CALL_3(mst_all_gather_bytes, mst_call, __VA_ARGS__)
 #define mst_gather_bytes(...)             MST_CALL_3(mst_gather_bytes, mst_call, __VA_ARGS__)
 #define mst_scatter_bytes(...)            MST_CALL_2(mst_scatter_bytes, mst_call, __VA_ARGS__)
-#define mst_send_bytes(data, len, ...)    MST_CALL_PEER_3(mst_send_bytes, mst_call, data, len, __VA_ARGS__)
-#define mst_recv_bytes(out, ...)          MST_CALL_PEER_2(mst_recv_bytes, mst_call, out, __VA_ARGS__)
+#define mst_send_bytes(...)               MST_CALL_3(mst_send_bytes, mst_call, __VA_ARGS__)
+#define mst_recv_bytes(...)               MST_CALL_2(mst_recv_bytes, mst_call, __VA_ARGS__)
 #define mst_wait(...)                     MST_CALL_1(mst_wait, mst_wait_options, __VA_ARGS__)
 #define mst_alloc(bytes, ...)                                                                                \
     mst_alloc_with(bytes, MST_POINTER_ADDRESS(MST_FIRST(__VA_ARGS__, )),                                     \

@@ -33,12 +33,12 @@ typedef struct mst_discovery {
     const char *master_addr_from, *master_port_from;
 } mst_discovery;
 
-#define mst_discover_options_fields                                                                            \
-    MST_OPTIONS_HEAD                                                                                           \
-    MST_OPTION(bool no_discovery); /* use only RANK and WORLD_SIZE */                                          \
-    MST_OPTION(bool verbose);      /* print the result on standard error in one line */                        \
-    /* Set the known ones of RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. No \
-       other thread may use the environment during the call. */ \
+#define mst_discover_options_fields                                                                          \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(bool no_discovery); /* use only RANK and WORLD_SIZE */                                        \
+    MST_OPTION(bool verbose);      /* print the result on standard error in one line */                      \
+    /* Set the known ones of RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT. */    \
+    /* No other thread may use the environment during the call. */                                           \
     MST_OPTION(bool set_env);
 typedef struct mst_discover_options {
     mst_discover_options_fields

@@ -7,8 +7,8 @@
  *  2. mst_world_open opens a world as an object. A process may have several worlds, each used by one thread
  *     at a time. So threads can be ranks.
  *  3. A group belongs to its world. It is destroyed with its world or by mst_destroy_process_group(group).
- *  4. Ranks are global (in the world) unless a name says group rank. A process that is not in a group has
- *     rank -1 there.
+ *  4. Groups and meshes are made of global ranks: ranks in the world. Roots and peers of calls on a group
+ *     are group ranks: 0 to its size - 1. A process that is not in a group has rank -1 there.
  */
 #ifndef MUSTER_GROUP_H
 #define MUSTER_GROUP_H

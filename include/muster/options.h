@@ -6,9 +6,9 @@
  * default of each field. The macro sets its size and the caller's file, line and function. Bindings for other
  * languages use the _with functions and may pass NULL for the options.
  *
- * C11: all arguments initialize one struct, the positional ones first, so that compound literals may be
- * arguments: mst_new_group((int[]){0, 1}, 2, &group).
- * C++20: the same calls compile; the named options must be in the order in which their struct declares them.
+ * C11: all arguments initialize one struct, the positional ones first. So compound literals may be arguments:
+ * mst_new_group((int[]){0, 1}, 2, &group).
+ * C++20: the syntax is the same. The named options must be in the order in which their struct declares them.
  */
 #ifndef MUSTER_OPTIONS_H
 #define MUSTER_OPTIONS_H
@@ -19,14 +19,17 @@
 #define MST_FIRST(first, ...) first
 #define MST_REST(first, ...)  __VA_ARGS__
 
-/* The first fields of every options struct. A positional argument too many initializes the first one. */
+/*
+ * The first fields of every options struct. A positional argument too many initializes the first one: the
+ * compiler warns, and the call returns MST_ERR_INVALID.
+ */
 #define MST_OPTIONS_HEAD                                                                                     \
     MST_OPTION(const struct mst_options_must_be_named *positional);                                          \
     MST_OPTION(size_t size);                                                                                 \
     MST_OPTION(mst_site site);
 
-/* The peer of a message that names none. */
-#define MST_NO_PEER (-2147483647 - 1)
+/* The value of .positional in a call with too few arguments. */
+#define MST_ARGUMENT_IS_MISSING ((const struct mst_options_must_be_named *)-1)
 
 #ifdef __cplusplus
 
@@ -46,8 +49,10 @@ template <class T> void **mst_pointer_address(T **pointer) {
     }
 #define MST_OPTIONS(type, ...) mst_options<type>({.size = sizeof(type), .site = MST_HERE, __VA_ARGS__})
 
+/* The last positional argument, and the options. */
+#define MST_LAST(type, ...) MST_FIRST(__VA_ARGS__, ), MST_OPTIONS(type, MST_REST(__VA_ARGS__, ))
+
 /* MST_CALL_n: a call with n positional arguments. */
-#define MST_LAST(type, ...)                     MST_FIRST(__VA_ARGS__, ), MST_OPTIONS(type, MST_REST(__VA_ARGS__, ))
 #define MST_CALL_0(name, type, ...)             name##_with(MST_OPTIONS(type, __VA_ARGS__))
 #define MST_CALL_1(name, type, ...)             name##_with(MST_LAST(type, __VA_ARGS__))
 #define MST_CALL_2(name, type, a, ...)          name##_with(a, MST_LAST(type, __VA_ARGS__))
@@ -56,9 +61,6 @@ template <class T> void **mst_pointer_address(T **pointer) {
 #define MST_CALL_5(name, type, a, b, c, d, ...) name##_with(a, b, c, d, MST_LAST(type, __VA_ARGS__))
 #define MST_CALL_7(name, type, a, b, c, d, e, f, ...)                                                        \
     name##_with(a, b, c, d, e, f, MST_LAST(type, __VA_ARGS__))
-#define MST_CALL_PEER_2 MST_CALL_2
-#define MST_CALL_PEER_3 MST_CALL_3
-#define MST_CALL_PEER_4 MST_CALL_4
 
 #define MST_WRAP_0(name, type)
 #define MST_WRAP_1(...)
@@ -67,9 +69,6 @@ template <class T> void **mst_pointer_address(T **pointer) {
 #define MST_WRAP_4(...)
 #define MST_WRAP_5(...)
 #define MST_WRAP_7(...)
-#define MST_WRAP_PEER_2(...)
-#define MST_WRAP_PEER_3(...)
-#define MST_WRAP_PEER_4(...)
 
 #else
 
@@ -80,16 +79,31 @@ template <class T> void **mst_pointer_address(T **pointer) {
 #define MST_HERE                     ((mst_site){__FILE__, __func__, __LINE__})
 #define MST_OPTIONS(type, ...)       (&(type){.size = sizeof(type), .site = MST_HERE, __VA_ARGS__})
 
-/* MST_CALL_n: a call with n positional arguments. */
-#define MST_CALL(name, type, ...)                                                                            \
-    name##_args(&(struct name##_args){.size = sizeof(type), .site = MST_HERE, .before = 0, __VA_ARGS__})
-#define MST_CALL_0 MST_CALL
-#define MST_CALL_1 MST_CALL
-#define MST_CALL_2 MST_CALL
-#define MST_CALL_3 MST_CALL
-#define MST_CALL_4 MST_CALL
-#define MST_CALL_5 MST_CALL
-#define MST_CALL_7 MST_CALL
+/*
+ * MST_CALL_n: a call with n positional arguments. A missing one would be initialized with 0. So the macros
+ * look at the text of the arguments: the last positional argument is missing if its place is empty or has a
+ * named option. The compiler examines the text, except where an argument has braces.
+ */
+#define MST_CALL_0(name, type, ...)  MST_CALL(name, type, 1, __VA_ARGS__)
+#define MST_CALL_1(name, type, ...)  MST_CALL(name, type, MST_ARE_GIVEN(1, "", #__VA_ARGS__), __VA_ARGS__)
+#define MST_CALL_2(name, type, a, ...)                                                                       \
+    MST_CALL(name, type, MST_ARE_GIVEN(2, #a ",", #__VA_ARGS__), a, __VA_ARGS__)
+#define MST_CALL_3(name, type, a, b, ...)                                                                    \
+    MST_CALL(name, type, MST_ARE_GIVEN(3, #a "," #b ",", #__VA_ARGS__), a, b, __VA_ARGS__)
+#define MST_CALL_4(name, type, a, b, c, ...)                                                                 \
+    MST_CALL(name, type, MST_ARE_GIVEN(4, #a "," #b "," #c ",", #__VA_ARGS__), a, b, c, __VA_ARGS__)
+#define MST_CALL_5(name, type, a, b, c, d, ...)                                                              \
+    MST_CALL(name, type, MST_ARE_GIVEN(5, #a "," #b "," #c "," #d ",", #__VA_ARGS__), a, b, c, d, __VA_ARGS__)
+#define MST_CALL_7(name, type, a, b, c, d, e, f, ...)                                                        \
+    MST_CALL(name, type, MST_ARE_GIVEN(7, #a "," #b "," #c "," #d "," #e "," #f ",", #__VA_ARGS__), a, b, c, \
+             d, e, f, __VA_ARGS__)
+#define MST_CALL(name, type, given, ...)                                                                     \
+    name##_args(&(struct name##_args){.size = sizeof(type), .site = MST_HERE, .before = 0, __VA_ARGS__},     \
+                given)
+#define MST_ARE_GIVEN(n, first, last)                                                                        \
+    (__builtin_strchr(first, '{') ? mst_count_positional(first last) >= (n) : (last)[0] && (last)[0] != '.')
+/* Counts the arguments in the text of a call that come before the first named one. */
+int mst_count_positional(const char *text);
 
 /* MST_WRAP_n: the struct of all arguments of a call, and the function that passes them on. */
 #define MST_WRAP(name, type, members, ...)                                                                   \
@@ -102,7 +116,8 @@ template <class T> void **mst_pointer_address(T **pointer) {
             type options;                                                                                    \
         };                                                                                                   \
     };                                                                                                       \
-    static inline mst_status name##_args(const struct name##_args *a) {                                      \
+    static inline mst_status name##_args(struct name##_args *a, int given) {                                 \
+        if (!given) a->positional = MST_ARGUMENT_IS_MISSING;                                                 \
         return name##_with(__VA_ARGS__);                                                                     \
     }
 #define MST_WRAP_0(name, type)       MST_WRAP(name, type, , &a->options)
@@ -119,45 +134,5 @@ template <class T> void **mst_pointer_address(T **pointer) {
     MST_WRAP(name, type, A arg1; B arg2; C arg3; D arg4; E arg5; F arg6; G arg7;                             \
              , a->arg1, a->arg2, a->arg3, a->arg4, a->arg5, a->arg6, a->arg7, &a->options)
 
-/*
- * Messages. A missing positional argument is initialized with 0, which is a rank. So these macros look at the
- * text of the arguments: the peer is missing if its place has a named option. The text is examined by the
- * compiler, except where an argument has braces.
- */
-#define MST_PEER_IS_GIVEN(n, before, rest)                                                                   \
-    ((rest)[0] && (rest)[0] != '.' && (!__builtin_strchr(before, '{') || mst_count_positional(before "," rest) >= (n)))
-#define MST_CALL_PEER_2(name, type, a, ...)                                                                  \
-    name##_args(MST_PEER_ARGS(name, type, a, __VA_ARGS__), MST_PEER_IS_GIVEN(2, #a, #__VA_ARGS__))
-#define MST_CALL_PEER_3(name, type, a, b, ...)                                                               \
-    name##_args(MST_PEER_ARGS(name, type, a, b, __VA_ARGS__), MST_PEER_IS_GIVEN(3, #a "," #b, #__VA_ARGS__))
-#define MST_CALL_PEER_4(name, type, a, b, c, ...)                                                            \
-    name##_args(MST_PEER_ARGS(name, type, a, b, c, __VA_ARGS__),                                             \
-                MST_PEER_IS_GIVEN(4, #a "," #b "," #c, #__VA_ARGS__))
-#define MST_PEER_ARGS(name, type, ...)                                                                       \
-    &(struct name##_args) {                                                                                  \
-        .size = sizeof(type), .site = MST_HERE, .before = 0, __VA_ARGS__                                     \
-    }
-/* Counts the arguments in the text of a call that come before the first named one. */
-int mst_count_positional(const char *text);
-
-#define MST_WRAP_PEER(name, type, members, ...)                                                              \
-    struct name##_args {                                                                                     \
-        char before;                                                                                         \
-        members int peer;                                                                                    \
-        union {                                                                                              \
-            struct {                                                                                         \
-                type##_fields                                                                                \
-            };                                                                                               \
-            type options;                                                                                    \
-        };                                                                                                   \
-    };                                                                                                       \
-    static inline mst_status name##_args(const struct name##_args *a, int given) {                           \
-        return name##_with(__VA_ARGS__, given ? a->peer : MST_NO_PEER, &a->options);                         \
-    }
-#define MST_WRAP_PEER_2(name, type, A)    MST_WRAP_PEER(name, type, A arg1;, a->arg1)
-#define MST_WRAP_PEER_3(name, type, A, B) MST_WRAP_PEER(name, type, A arg1; B arg2;, a->arg1, a->arg2)
-#define MST_WRAP_PEER_4(name, type, A, B, C)                                                                 \
-    MST_WRAP_PEER(name, type, A arg1; B arg2; C arg3;, a->arg1, a->arg2, a->arg3)
 #endif
-
 #endif

@@ -25,10 +25,8 @@ extern "C" {
     MST_OPTION(size_t n_ops);                /* number of prof_ops */                                        \
     MST_OPTION(bool verbose);                /* rank 0 prints a line for each recorded call */               \
     MST_OPTION(bool debug);                  /* distinguish calls from different functions */                \
-    /* \
-     * DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}. The options \
-     * above are added to it. prof_ops without prof_all in it select only these calls. \
-     */                                                                                                     \
+    /* DeepSpeed's JSON, or the path of a file with it: {"comms_logger": {"enabled": true, …}}. */         \
+    /* The options above are added to it. prof_ops without prof_all in it select only these calls. */        \
     MST_OPTION(const char *config);
 typedef struct mst_prof_options {
     mst_prof_options_fields

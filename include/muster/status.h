@@ -29,7 +29,7 @@
     X(15, ERR_PROTOCOL, CALL, "the peer violated the protocol")                                              \
     X(16, ERR_NOT_MEMBER, CALL, "the caller is not in this group")                                           \
     X(17, ERR_MISSING_RANK, PROCESS, "ranks did not arrive in time")                                         \
-    X(18, ERR_DUPLICATE_RANK, PROCESS, "two processes claim one rank")                                       \
+    X(18, ERR_DUPLICATE_RANK, PROCESS, "two processes have the same rank")                                   \
     X(19, ERR_WORLD_SIZE, PROCESS, "ranks disagree about the world size")                                    \
     X(20, ERR_VERSION, PROCESS, "ranks run incompatible versions of muster")                                 \
     X(21, ERR_STALE, PROCESS, "data of an earlier job")                                                      \

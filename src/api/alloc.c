@@ -14,6 +14,7 @@ mst_status mst_alloc_with(size_t bytes, void **memory, const mst_call *given) {
     if (!group) return MST_ERR_STATE;
     st = msi_call_check_options("mst_alloc", MSI_KIND_NONE, &call);
     if (st != MST_OK) return st;
+    if (call.work) return msi_fail(MST_ERR_INVALID, "leave it out", "mst_alloc does not use .work");
     if (!memory) return msi_fail(MST_ERR_INVALID, NULL, "memory is NULL");
     void *made;
     st = msi_arena_alloc(bytes, &made);

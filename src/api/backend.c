@@ -33,8 +33,8 @@ bool mst_has_all_reduce_coalesced(void) {
 
 static mst_status say_not_member(const mst_group *group) {
     char show[96];
-    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
-                    msi_group_show(group, show, sizeof show));
+    return msi_fail(MST_ERR_NOT_MEMBER, "only ranks of the group may call it", "rank %d is not in %s",
+                    group->world->rank, msi_group_show(group, show, sizeof show));
 }
 
 /* For a world: its groups follow, and a backend that must be opened by the world first is opened. */

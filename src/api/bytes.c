@@ -9,14 +9,17 @@
 static mst_status open_bytes(const char *name, enum msi_kind kind, const mst_call *given, bool rooted,
                              struct msi_call *call) {
     mst_status st = msi_call_open_as(name, kind, given, call);
-    if (st == MST_OK && call->options.work)
+    if (st == MST_OK && call->options->work)
         st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
                       "calls on byte strings have no non-blocking form");
-    if (st == MST_OK && call->options.in)
-        st = msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .in", name);
+    if (st == MST_OK && (call->options->in || call->options->counts))
+        st = msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .%s", name,
+                      call->options->in ? "in" : "counts");
     if (st == MST_OK && rooted) st = msi_call_root(call);
-    call->options.size = sizeof call->options;
-    return st;
+    if (st != MST_OK) return st;
+    call->copy = *call->options; /* to be changed for the operations that it consists of */
+    call->options = &call->copy;
+    return MST_OK;
 }
 
 /* Both operations have one profiler record. */
@@ -24,7 +27,7 @@ static struct msi_whole begin_bytes(struct msi_call *call) {
     return (struct msi_whole){.name = call->name,
                               .kind = call->kind,
                               .dtype = MST_U8,
-                              .options = &call->options,
+                              .options = call->options,
                               .group = call->group};
 }
 
@@ -51,12 +54,13 @@ mst_status mst_broadcast_bytes_with(mst_bytes *out, const void *data, size_t len
     uint64_t bytes = len;
     struct msi_whole whole = begin_bytes(&call);
     *out = (mst_bytes){NULL, 0};
-    msi_whole_begin(&whole);
-    st = mst_broadcast_with(&bytes, 1, MST_U64, &call.options);
+    st = msi_whole_begin(&whole);
+    if (st != MST_OK) return st;
+    st = mst_broadcast_with(&bytes, 1, MST_U64, call.options);
     if (st == MST_OK) st = make_room(out, (size_t)bytes);
     if (st == MST_OK && root && len) memcpy(out->data, data, len);
     last_part(&whole, bytes);
-    if (st == MST_OK) st = mst_broadcast_with(out->data, (size_t)bytes, MST_U8, &call.options);
+    if (st == MST_OK) st = mst_broadcast_with(out->data, (size_t)bytes, MST_U8, call.options);
     if (st != MST_OK) mst_bytes_free(out);
     return msi_whole_end(&whole, st);
 }
@@ -97,12 +101,13 @@ static mst_status gather_parts(struct msi_call *call, mst_bytes *outs, const voi
     void **lists = NULL;
     uint64_t *lens = NULL, own = len;
     struct msi_whole whole = begin_bytes(call);
-    mst_status st = each_rank(call, sizeof *lens, (void **)&lens);
+    mst_status st = msi_whole_begin(&whole);
+    if (st != MST_OK) return st;
+    st = each_rank(call, sizeof *lens, (void **)&lens);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *splits, (void **)&splits);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *lists, (void **)&lists);
-    call->options.root = 0; /* call->root has it */
-    msi_whole_begin(&whole);
-    if (st == MST_OK) st = mst_all_gather_into_tensor_with(lens, &own, 1, MST_U64, &call->options);
+    call->copy.root = 0; /* call->root has it */
+    if (st == MST_OK) st = mst_all_gather_into_tensor_with(lens, &own, 1, MST_U64, call->options);
     bool receives = call->root < 0 || call->root == call->group->rank;
     if (st == MST_OK && receives) st = make_all(outs, lens, n);
     if (st == MST_OK) {
@@ -115,9 +120,9 @@ static mst_status gather_parts(struct msi_call *call, mst_bytes *outs, const voi
             lists[r] = receives ? outs[r].data : NULL;
             lists[n + r] = (void *)(uintptr_t)data;
         }
-        call->options.in_splits = to;
-        call->options.out_splits = from;
-        st = mst_all_to_all_with(lists, (const void *const *)(lists + n), 0, MST_U8, &call->options);
+        call->copy.in_splits = to;
+        call->copy.out_splits = from;
+        st = mst_all_to_all_with(lists, (const void *const *)(lists + n), 0, MST_U8, call->options);
         if (st != MST_OK && receives) free_all(outs, n);
     }
     free(lens);
@@ -160,12 +165,13 @@ static mst_status scatter_parts(struct msi_call *call, mst_bytes *out, const mst
     size_t *splits = NULL;
     void **lists = NULL;
     struct msi_whole whole = begin_bytes(call);
-    mst_status st = each_rank(call, sizeof *lens, (void **)&lens);
+    mst_status st = msi_whole_begin(&whole);
+    if (st != MST_OK) return st;
+    st = each_rank(call, sizeof *lens, (void **)&lens);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *splits, (void **)&splits);
     if (st == MST_OK) st = each_rank(call, 2 * sizeof *lists, (void **)&lists);
     if (st == MST_OK && root) list_lengths(lens, ins, n);
-    msi_whole_begin(&whole);
-    if (st == MST_OK) st = mst_scatter_with(&own, lens, 2, MST_U64, &call->options);
+    if (st == MST_OK) st = mst_scatter_with(&own, lens, 2, MST_U64, call->options);
     if (st == MST_OK) st = make_room(out, (size_t)own.own);
     if (st == MST_OK) {
         last_part(&whole, own.all);
@@ -175,10 +181,10 @@ static mst_status scatter_parts(struct msi_call *call, mst_bytes *out, const mst
         }
         splits[n + call->root] = (size_t)own.own;
         lists[call->root] = out->data;
-        call->options.root = 0;
-        call->options.in_splits = splits;
-        call->options.out_splits = splits + n;
-        st = mst_all_to_all_with(lists, (const void *const *)(lists + n), 0, MST_U8, &call->options);
+        call->copy.root = 0;
+        call->copy.in_splits = splits;
+        call->copy.out_splits = splits + n;
+        st = mst_all_to_all_with(lists, (const void *const *)(lists + n), 0, MST_U8, call->options);
         if (st != MST_OK) mst_bytes_free(out);
     }
     free(lens);

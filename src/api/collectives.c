@@ -6,7 +6,7 @@ static mst_status through_store(struct msi_call *call, const struct msi_wait *wa
     struct msi_op_trace trace = {0};
     uint64_t entered = msi_call_enter(call->group->size, 0, 0);
     unsigned watch = msi_sinks_on();
-    call->group->operations++;
+    msi_count_up(&call->group->operations);
     if (watch) msi_call_trace(call, watch, &trace);
     mst_status st = msi_group_barrier(call->group, wait);
     if (st != MST_OK)
@@ -20,14 +20,18 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(kind, given, &call);
     bool monitored = kind == MSI_KIND_MONITORED_BARRIER;
-    if (st == MST_OK && monitored && !call.group->one_host && !call.options.work) {
-        int timeout_ms = call.options.timeout_ms ? call.options.timeout_ms : call.group->timeout_ms;
-        struct msi_wait wait = {msi_deadline(timeout_ms), call.options.cancel};
-        return through_store(&call, &wait);
+    if (st == MST_OK && monitored && !call.group->one_host && !call.options->work) {
+        int timeout_ms = call.options->timeout_ms ? call.options->timeout_ms : call.group->timeout_ms;
+        struct msi_wait wait = {msi_deadline(timeout_ms), call.options->cancel};
+        st = msi_gate_enter(call.group);
+        if (st != MST_OK) return st;
+        st = through_store(&call, &wait);
+        msi_gate_leave(call.group);
+        return st;
     }
     if (st == MST_OK) st = msi_call_alloc(&call, NULL);
     if (st != MST_OK) return st;
-    call.work->op.name_first = monitored && !call.options.wait_all_ranks;
+    call.work->op.name_first = monitored && !call.options->wait_all_ranks;
     return msi_call_submit(&call);
 }
 
@@ -50,11 +54,11 @@ static mst_status submit(struct msi_call *call, void *out, const void *in, size_
 
 /* .in must be buf or must not overlap with it. */
 static mst_status check_in(const struct msi_call *call, const void *buf, size_t count) {
-    uintptr_t in = (uintptr_t)call->options.in, out = (uintptr_t)buf;
+    uintptr_t in = (uintptr_t)call->options->in, out = (uintptr_t)buf;
     size_t bytes = count * call->element;
     if (in == 0 || in == out || in + bytes <= out || out + bytes <= in) return MST_OK;
     return msi_fail(MST_ERR_INVALID, "leave .in out to work in place, or give a tensor that does not overlap",
-                    ".in and buf overlap in part");
+                    ".in and buf overlap partially");
 }
 
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
@@ -67,7 +71,7 @@ mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const ms
     if (st == MST_OK) st = msi_call_alloc(&call, buf);
     if (st != MST_OK) return st;
     bool is_root = call.root == call.group->rank;
-    return submit(&call, buf, is_root && call.options.in ? call.options.in : buf, count);
+    return submit(&call, buf, is_root && call.options->in ? call.options->in : buf, count);
 }
 
 /* all_reduce and, with a root, reduce. */
@@ -79,7 +83,7 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK) st = msi_call_reducer(call);
     if (st == MST_OK) st = msi_call_alloc(call, buf);
     if (st != MST_OK) return st;
-    return submit(call, buf, call->options.in ? call->options.in : buf, count);
+    return submit(call, buf, call->options->in ? call->options->in : buf, count);
 }
 
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
@@ -109,11 +113,12 @@ static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, co
     if (small + bytes <= large || large + all <= small || small == large + own) return MST_OK;
     return msi_fail(MST_ERR_INVALID,
                     "give tensors that do not overlap, or this rank's own block of the larger one",
-                    "in and out overlap in part");
+                    "in and out overlap partially");
 }
 
 /* The buffers of a call of which one has a block for each rank. */
 struct pair {
+    const char *name; /* of the call; NULL: that of its kind */
     void *out;
     const void *in;
     size_t count;
@@ -122,7 +127,7 @@ struct pair {
 
 static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open(kind, given, &call);
+    mst_status st = msi_call_open_as(p->name ? p->name : msi_kind_name(kind), kind, given, &call);
     if (st == MST_OK) st = msi_call_tensor(&call, (size_t)call.group->size, p->count, p->dtype);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
     if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call);
@@ -138,28 +143,30 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
 
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *given) {
-    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                           const mst_call *given) {
-    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_gather_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
-    return run_pair(MSI_KIND_GATHER, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_GATHER, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
-    return run_pair(MSI_KIND_SCATTER, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_SCATTER, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_reduce_scatter_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                       const mst_call *given) {
-    return mst_reduce_scatter_tensor_with(out, in, count, dtype, given);
+    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR,
+                    &(struct pair){"mst_reduce_scatter_fn", out, in, count, dtype}, given);
 }
 
 mst_status mst_allgather_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                  const mst_call *given) {
-    return mst_all_gather_into_tensor_with(out, in, count, dtype, given);
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR,
+                    &(struct pair){"mst_allgather_fn", out, in, count, dtype}, given);
 }

@@ -42,8 +42,8 @@ mst_status mst_destroy_process_group(mst_group *group) {
     mst_group *found = msi_call_group("mst_destroy_process_group", NULL, group);
     if (!found) return MST_ERR_STATE;
     if (msi_comm_in_callback())
-        return msi_fail(MST_ERR_STATE, "end it after the callback has returned",
-                        "a callback of a work must not end a group");
+        return msi_fail(MST_ERR_STATE, "destroy it after the callback has returned",
+                        "a callback of a work cannot destroy a group");
     if (found->ranks) {
         msi_group_end(&group);
         return MST_OK;

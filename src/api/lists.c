@@ -5,7 +5,7 @@
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
-    return call->options.counts ? call->options.counts[rank] : count;
+    return call->options->counts ? call->options->counts[rank] : count;
 }
 
 static mst_status check_list(const char *name, const void *const *list, const struct msi_call *call,
@@ -25,7 +25,7 @@ static mst_status check_counts(struct msi_call *call, const size_t *counts, size
     return msi_call_tensor(call, 1, sum, dtype);
 }
 
-/* Runs it with copies of the lists and counts, which the program need not keep. */
+/* Runs the operation with copies of the lists and counts, which the program need not keep. */
 static mst_status submit(struct msi_call *call) {
     msi_comm_copy_arrays(call->work);
     return msi_call_submit(call);
@@ -35,7 +35,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
                                const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_GATHER, given, &call);
-    const size_t *counts = call.options.counts;
+    const size_t *counts = call.options->counts;
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
@@ -53,7 +53,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
                                    const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_REDUCE_SCATTER, given, &call);
-    const size_t *counts = call.options.counts;
+    const size_t *counts = call.options->counts;
     if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
@@ -78,9 +78,9 @@ static size_t total(const struct msi_call *call, const size_t *counts, size_t co
 static mst_status check_apart(const struct msi_call *call, const void *out, const void *in, size_t count) {
     uintptr_t to = (uintptr_t)out, from = (uintptr_t)in;
     if (to == 0 || from == 0 || to == from) return MST_OK;
-    if (to + total(call, call->options.out_splits, count) <= from) return MST_OK;
-    if (from + total(call, call->options.in_splits, count) <= to) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap in part");
+    if (to + total(call, call->options->out_splits, count) <= from) return MST_OK;
+    if (from + total(call, call->options->in_splits, count) <= to) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "give tensors that do not overlap", "in and out overlap partially");
 }
 
 /* The buffers of an all_to_all: a tensor and a tensor, or a list and a list. */
@@ -94,7 +94,7 @@ struct exchange {
 };
 
 static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
-    const size_t *to = call->options.in_splits, *from = call->options.out_splits;
+    const size_t *to = call->options->in_splits, *from = call->options->out_splits;
     bool uneven = to || from;
     if (uneven && !(to && from))
         return msi_fail(MST_ERR_INVALID, "give both, or none", "%s is missing",
@@ -102,7 +102,7 @@ static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
     int me = call->group->rank;
     if (uneven && to[me] != from[me])
         return msi_fail(MST_ERR_INVALID, NULL,
-                        "rank %d sends itself .in_splits %zu and takes .out_splits %zu from itself",
+                        "rank %d sends %zu elements to itself (.in_splits), but receives %zu (.out_splits)",
                         msi_group_global_rank(call->group, me), to[me], from[me]);
     mst_status st = check_counts(call, to, x->count, x->dtype);
     if (st == MST_OK) st = check_counts(call, from, x->count, x->dtype);
@@ -131,7 +131,7 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL_SINGLE, given, &call);
     if (st != MST_OK) return st;
-    const size_t *to = call.options.in_splits, *from = call.options.out_splits;
+    const size_t *to = call.options->in_splits, *from = call.options->out_splits;
     int n = call.group->size;
     st = msi_call_buffer("out", out, from ? any(from, n) : count);
     if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
@@ -145,8 +145,8 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL, given, &call);
     if (st == MST_OK)
-        st = check_list("outs", (const void *const *)outs, &call, count, call.options.out_splits);
-    if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options.in_splits);
+        st = check_list("outs", (const void *const *)outs, &call, count, call.options->out_splits);
+    if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options->in_splits);
     return st == MST_OK
                ? all_to_all(&call,
                             &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype})
@@ -201,7 +201,7 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
         return st;
     }
     if (!last) return st;
-    if (work || (on_stream && st == MST_OK)) { /* on a stream it is ordered, which is enough */
+    if (work || (on_stream && st == MST_OK)) { /* on a stream the operations are ordered, which is enough */
         mst_work_free(last);
         return st;
     }
@@ -216,7 +216,7 @@ static uint64_t all_bytes(const struct msi_whole *whole, const struct tensors *t
     return count * ranks * mst_dtype_size(whole->dtype);
 }
 
-/* Runs all of them; the last one has the profiler's record. */
+/* Runs the operations of all tensors; the last one has the profiler's record. */
 static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t, mst_call *call) {
     mst_status st = MST_OK;
     whole->last = t->n == 0;
@@ -252,11 +252,14 @@ static mst_status coalesced(const char *name, enum msi_kind kind, const struct t
                               .options = &options,
                               .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
-    mst_status st = t->n ? check_coalesced(t) : MST_OK;
+    enum msi_kind each = kind == MSI_KIND_ALL_GATHER ? MSI_KIND_ALL_GATHER_INTO_TENSOR
+                                                     : MSI_KIND_REDUCE_SCATTER_TENSOR; /* uses no .in */
+    mst_status st = msi_call_check_options(name, each, &call);
+    if (st == MST_OK && t->n) st = check_coalesced(t);
     if (st != MST_OK) return st;
     whole.bytes = all_bytes(&whole, t);
-    msi_whole_begin(&whole);
-    return msi_whole_end(&whole, run_coalesced(&whole, t, &call));
+    st = msi_whole_begin(&whole);
+    return st == MST_OK ? msi_whole_end(&whole, run_coalesced(&whole, t, &call)) : st;
 }
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,

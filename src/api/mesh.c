@@ -10,14 +10,14 @@ static mst_mesh *find(const char *name, const mst_mesh *handle) {
     mst_mesh *mesh = handle && msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
     msi_call_begin(name, NULL, mesh ? mesh->root->rank : -1);
     if (!handle)
-        msi_fail(MST_ERR_INVALID, "make one with mst_init_device_mesh", "mesh is NULL");
+        msi_fail(MST_ERR_INVALID, "create one with mst_init_device_mesh", "mesh is NULL");
     else if (!mesh)
-        msi_fail(MST_ERR_STATE, "use a mesh after it was made and before it is freed",
+        msi_fail(MST_ERR_STATE, "use a mesh after it was created and before it is freed",
                  "the mesh was freed, or the handle is invalid");
     return mesh;
 }
 
-/* The same with its root locked; and unlock. */
+/* The same, and locks the root mesh; leave unlocks it. */
 static mst_mesh *enter(const char *name, const mst_mesh *handle) {
     mst_mesh *mesh = find(name, handle);
     if (mesh) pthread_mutex_lock(&mesh->root->lock);
@@ -60,8 +60,7 @@ mst_status mst_init_device_mesh_from_with(const char *text, mst_mesh **mesh, con
     mst_group *world;
     struct msi_mesh_spec spec;
     mst_status st = begin("mst_init_device_mesh_from", given, mesh, &options, &world);
-    if (st == MST_OK && !text)
-        st = msi_fail(MST_ERR_INVALID, "give it as in \"dp=2,tp=2\"", "the mesh's text is NULL");
+    if (st == MST_OK && !text) st = msi_fail(MST_ERR_INVALID, "write it as in \"dp=2,tp=2\"", "text is NULL");
     if (st == MST_OK) st = msi_mesh_parse(text, &spec);
     if (st != MST_OK) return st;
     st = make(world, spec.sizes, spec.ndim, (const char *const *)spec.names, &options, mesh);
@@ -76,7 +75,7 @@ mst_status mst_mesh_free(mst_mesh *handle) {
     if (mesh != mesh->root->all) return MST_OK;
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
-                        "a callback of a work cannot end the groups of a mesh");
+                        "a callback of a work cannot free a mesh");
     return msi_mesh_end(mesh->root);
 }
 
@@ -147,8 +146,9 @@ const char *mst_mesh_dim_name(const mst_mesh *handle, int dim) {
     const mst_mesh *mesh = find("mst_mesh_dim_name", handle);
     if (mesh && dim >= 0 && dim < mesh->axes.n) return mesh->axes.at[dim].name;
     if (mesh)
-        msi_fail(MST_ERR_INVALID, "count dimensions from 0 up", "the mesh has %d dimension%s, there is no %d",
-                 mesh->axes.n, mesh->axes.n == 1 ? "" : "s", dim);
+        msi_fail(MST_ERR_INVALID, "dimensions are numbered from 0",
+                 "the mesh has %d dimension%s; dimension %d does not exist", mesh->axes.n,
+                 mesh->axes.n == 1 ? "" : "s", dim);
     return NULL;
 }
 

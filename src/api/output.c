@@ -5,7 +5,7 @@
  */
 #include "api/api.h"
 #include "base/error.h"
-#include "os/write.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +97,7 @@ static mst_status suppress(void) {
 
 mst_status mst_suppress_output(int rank) {
     msi_call_begin("mst_suppress_output", NULL, rank);
-    if (rank < 0) return msi_fail(MST_ERR_INVALID, NULL, "rank is %d", rank);
+    if (rank < 0) return msi_fail(MST_ERR_INVALID, "ranks go from 0 up", "rank is %d", rank);
     mst_status st = MST_OK;
     pthread_mutex_lock(&lock);
     last_rank = rank;

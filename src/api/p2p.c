@@ -6,9 +6,6 @@
 
 static mst_status check_peer(struct msi_call *call, bool send, int peer) {
     const char *name = send ? "dst" : "src";
-    if (peer == MST_NO_PEER)
-        return msi_fail(MST_ERR_INVALID, "give the rank of the other side as the last argument without a name",
-                        "%s is missing", name);
     return !send && peer == MST_ANY_SOURCE ? MST_OK : msi_call_peer(call, name, peer);
 }
 
@@ -20,25 +17,22 @@ static mst_status check_tag(int tag) {
 static mst_status open_message(const char *name, bool send, int peer, const mst_call *given,
                                struct msi_call *call) {
     mst_status st = msi_call_open_as(name, send ? MSI_KIND_SEND : MSI_KIND_RECV, given, call);
-    if (st == MST_OK) st = check_tag(call->options.tag);
+    if (st == MST_OK) st = check_tag(call->options->tag);
     if (st == MST_OK) st = check_peer(call, send, peer);
     return st;
 }
 
 /* The same with profiling on. */
-__attribute__((noinline)) static bool message_now_watched(struct msi_call *call, const struct msi_op *op,
-                                                          unsigned watch) {
+__attribute__((noinline)) static bool message_now_watched(struct msi_call *call, struct msi_comm *comm,
+                                                          const struct msi_op *op, unsigned watch) {
     struct msi_op_trace trace;
     call->entered = msi_tick();
-    call->group->messages++;
     uint64_t noted = msi_call_note(call);
-    bool through = msi_comm_message_now(call->group->comm, op);
+    bool through = msi_comm_message_now(comm, op);
     msi_call_leave(noted, MST_OK);
-    if (!through) {
-        call->group->messages--;
-        return false;
-    }
-    call->number = msi_comm_message_number(call->group->comm, op);
+    if (!through) return false;
+    msi_count_up(&call->group->messages);
+    call->number = msi_comm_message_number(comm, op);
     msi_call_trace(call, watch, &trace);
     msi_op_trace_end(&trace, MST_OK);
     return true;
@@ -47,10 +41,11 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
 /* False: nothing has happened. */
 static bool message_now(struct msi_call *call, const struct msi_op *op) {
     unsigned watch = msi_sinks_on();
-    if (call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
-    if (watch) return message_now_watched(call, op, watch);
-    if (!msi_comm_message_now(call->group->comm, op)) return false;
-    call->group->messages++;
+    struct msi_comm *comm = atomic_load_explicit(&call->group->comm, memory_order_acquire); /* its maker's */
+    if (!comm || call->group->backends.of[MST_MEMORY_CUDA]) return false; /* the buffer may be the device's */
+    if (watch) return message_now_watched(call, comm, op, watch);
+    if (!msi_comm_message_now(comm, op)) return false;
+    msi_count_up(&call->group->messages);
     return true;
 }
 
@@ -63,13 +58,13 @@ static mst_status run_message(struct msi_call *call, int peer, const void *buf, 
                                .element = call->element,
                                .count = call->count,
                                .peer = peer,
-                               .tag = call->options.tag,
+                               .tag = call->options->tag,
                                .in = send ? buf : NULL,
                                .out = send ? NULL : (void *)(uintptr_t)buf};
     op.bytes = bytes;
-    op.sender = send ? NULL : call->options.sender;
+    op.sender = send ? NULL : call->options->sender;
     call->op = &op;
-    bool done = !call->options.work && !call->options.stream && message_now(call, &op);
+    bool done = !call->options->work && !call->options->stream && message_now(call, &op);
     mst_status st = done ? MST_OK : msi_call_submit_message(call, &op);
     call->op = NULL;
     return st;
@@ -122,13 +117,13 @@ mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, int src, con
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open_as("mst_batch_isend_irecv", MSI_KIND_NONE, given, &call);
-    if (st == MST_OK && call.options.work)
+    if (st == MST_OK && call.options->work)
         st = msi_fail(MST_ERR_INVALID, "leave it out: works has one for each message",
                       "mst_batch_isend_irecv does not use .work");
     if (st == MST_OK && n && (!ops || !works))
         st = msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", ops ? "works" : "ops");
     if (st != MST_OK) return st;
-    mst_call each = call.options;
+    mst_call each = *call.options;
     each.size = sizeof each;
     size_t begun = 0;
     struct msi_comm *comm;
@@ -147,14 +142,24 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
-    /* Those begun before the refused one go on, and the program need not wait for them. */
+    /* Messages that began before the refused one continue, and the program need not wait for them. */
     for (size_t i = 0; i < begun && st != MST_OK; i++) mst_work_free(works[i]);
+    return st;
+}
+
+/* Opens a message of variable length, which always blocks. */
+static mst_status open_bytes(const char *name, bool send, int peer, const mst_call *given,
+                             struct msi_call *call) {
+    mst_status st = open_message(name, send, peer, given, call);
+    if (st == MST_OK && call->options->work)
+        st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
+                      "calls on byte strings have no non-blocking form");
     return st;
 }
 
 mst_status mst_send_bytes_with(const void *data, size_t len, int dst, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_message("mst_send_bytes", true, dst, given, &call);
+    mst_status st = open_bytes("mst_send_bytes", true, dst, given, &call);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;
@@ -166,7 +171,7 @@ mst_status mst_send_bytes_with(const void *data, size_t len, int dst, const mst_
 
 mst_status mst_recv_bytes_with(mst_bytes *out, int src, const mst_call *given) {
     struct msi_call call;
-    mst_status st = open_message("mst_recv_bytes", false, src, given, &call);
+    mst_status st = open_bytes("mst_recv_bytes", false, src, given, &call);
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st != MST_OK) return st;
     call.dtype = MST_U8;

@@ -72,7 +72,7 @@ static mst_status join(const char *head_ip, int port, int world_size, int rank, 
     int n = snprintf(method, sizeof method, v6 ? "tcp://[%s]:%d" : "tcp://%s:%d", head_ip, port);
     if (n < 0 || (size_t)n >= sizeof method)
         return msi_fail(MST_ERR_INVALID, "give an address or the name of a host",
-                        "head_ip has %zu characters", strlen(head_ip));
+                        "head_ip is too long: it has %zu characters", strlen(head_ip));
     if (*device == 'g') choose_gpu(local_rank);
     mst_init_options options = {.size = sizeof options,
                                 .init_method = method,
@@ -160,9 +160,9 @@ static mst_pipeline *known(const char *name, const mst_site *site, const mst_pip
     mst_pipeline *p = handle && msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
     msi_call_begin(name, site, p ? p->rank : msi_call_get_rank());
     if (!handle)
-        msi_fail(MST_ERR_INVALID, "make one with mst_pipeline_new", "pipeline is NULL");
+        msi_fail(MST_ERR_INVALID, "create one with mst_pipeline_new", "pipeline is NULL");
     else if (!p)
-        msi_fail(MST_ERR_STATE, "use a pipeline after it was made and before it is freed",
+        msi_fail(MST_ERR_STATE, "use a pipeline after it was created and before it is freed",
                  "the pipeline was freed, or the handle is invalid");
     return p;
 }
@@ -183,8 +183,8 @@ mst_status mst_pipeline_new_with(mst_pipeline **pipeline, const mst_pipeline_opt
     mst_group *stages = msi_call_group("mst_pipeline_new", &o.site, o.group);
     if (!stages) return MST_ERR_STATE;
     if (stages->rank < 0)
-        return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks are stages", "rank %d is not in the group",
-                        stages->world->rank);
+        return msi_fail(MST_ERR_NOT_MEMBER, "only ranks of the group can be stages",
+                        "rank %d is not in the group", stages->world->rank);
     mst_pipeline *made;
     uint64_t entered = msi_call_enter(stages->size, 0, 0);
     st = msi_call_leave(entered, msi_pipeline_new(stages, &o, &made));
@@ -213,10 +213,10 @@ mst_status mst_pipeline_run_with(mst_pipeline *pipeline, const mst_run_options *
     st = check_use(p);
     if (st != MST_OK) return st;
     if (!msi_handle_alive(p->whole))
-        return msi_fail(MST_ERR_STATE, "free it, and make another one in a new world",
+        return msi_fail(MST_ERR_STATE, "free it, and create another one in a new world",
                         "the world of the pipeline has ended");
     if (p->failed)
-        return msi_fail(MST_ERR_STATE, "free it, and make another one", "the pipeline has failed before");
+        return msi_fail(MST_ERR_STATE, "free it, and create another one", "the pipeline has failed before");
     if (p->running)
         return msi_fail(MST_ERR_STATE, "let one run end before the next", "the pipeline is already running");
     p->run = options;

@@ -2,6 +2,10 @@
 #ifndef MSI_BASE_ADDRESS_H
 #define MSI_BASE_ADDRESS_H
 
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
 enum { MSI_HOST_MAX = 256, MSI_ADDRESS_TEXT_MAX = MSI_HOST_MAX + 16 };
 
 struct msi_address {
@@ -10,6 +14,12 @@ struct msi_address {
 };
 
 /* Writes "host:port", with brackets around an IPv6 address; returns out. */
-const char *msi_address_format(const struct msi_address *address, char out[MSI_ADDRESS_TEXT_MAX]);
+static inline const char *msi_address_format(const struct msi_address *address,
+                                             char out[MSI_ADDRESS_TEXT_MAX]) {
+    bool six = strchr(address->host, ':');
+    snprintf(out, MSI_ADDRESS_TEXT_MAX, "%s%s%s:%d", six ? "[" : "", address->host, six ? "]" : "",
+             address->port);
+    return out;
+}
 
 #endif

@@ -86,14 +86,10 @@ bool msi_json_end(struct msi_json *in);
 
 /* Sets an error at the current position; returns false. expected must outlive the reader. */
 bool msi_json_fail(struct msi_json *in, const char *expected);
-/* Is the text valid but truncated? */
-static inline bool msi_json_cut(const struct msi_json *in) {
-    return in->expected && in->at == in->end;
-}
 
 /* The place of a byte of the text: in->at, or p of a string. Takes linear time. */
 struct msi_json_place msi_json_place(const struct msi_json *in, const char *at);
-/* The error as text, without its place: "a string was expected, not 'nul'". */
+/* The error as text, without its place: "expected a string, not 'nul'". */
 void msi_json_explain(const struct msi_json *in, char *why, size_t size);
 
 /*

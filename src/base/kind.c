@@ -3,15 +3,17 @@
 
 #include <string.h>
 
-#define ROW(id, family, share, name) {name, MSI_KIND_##family, MSI_SHARE_##share},
+#define NAME(id, family, share, name) name,
+const char *const msi_kind_names[MSI_KIND_COUNT] = {MSI_KINDS(NAME)};
+
+#define ROW(id, family, share, name) {MSI_KIND_##family, MSI_SHARE_##share},
 static const struct {
-    const char *name;
     enum msi_kind family;
     enum msi_share share;
 } rows[MSI_KIND_COUNT] = {MSI_KINDS(ROW)};
 
 const char *msi_kind_name(unsigned kind) {
-    return kind < MSI_KIND_COUNT ? rows[kind].name : "?";
+    return kind < MSI_KIND_COUNT ? msi_kind_names[kind] : "?";
 }
 
 enum msi_kind msi_kind_family(unsigned kind) {
@@ -26,7 +28,7 @@ enum msi_kind msi_kind_find(const char *name) {
     enum msi_kind found = MSI_KIND_NONE;
     size_t longest = 0;
     for (int i = MSI_KIND_NONE + 1; i < MSI_KIND_COUNT; i++) {
-        const char *own = rows[i].name + sizeof "mst_" - 1;
+        const char *own = msi_kind_names[i] + sizeof "mst_" - 1;
         size_t n = strlen(own);
         if (n <= longest || strncmp(name, own, n) != 0) continue;
         longest = n;
@@ -36,7 +38,7 @@ enum msi_kind msi_kind_find(const char *name) {
 }
 
 double msi_bus_factor(enum msi_share share, int n) {
-    static const double factors[] = {
-        [MSI_SHARE_NONE] = 0, [MSI_SHARE_WHOLE] = 0, [MSI_SHARE_PART] = 1, [MSI_SHARE_TWICE] = 2};
-    return share == MSI_SHARE_WHOLE ? 1 : factors[share] * (n - 1) / n;
+    double part = (double)(n - 1) / n;
+    const double factors[] = {[MSI_SHARE_WHOLE] = 1, [MSI_SHARE_PART] = part, [MSI_SHARE_TWICE] = 2 * part};
+    return factors[share];
 }

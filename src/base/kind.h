@@ -38,7 +38,9 @@ enum msi_share {
 enum msi_kind { MSI_KINDS(MSI_KIND_ID) MSI_KIND_COUNT };
 #undef MSI_KIND_ID
 
-/* "mst_all_reduce"; "?" for an invalid number. */
+/* "mst_all_reduce" */
+extern const char *const msi_kind_names[MSI_KIND_COUNT];
+/* The same; "?" for an invalid number. */
 const char *msi_kind_name(unsigned kind);
 /* The kind that stands for the family; NONE for an invalid number. */
 enum msi_kind msi_kind_family(unsigned kind);

@@ -15,10 +15,13 @@ struct head {
 mst_status msi_options_copy(void *known, size_t size, const void *given) {
     memset(known, 0, size);
     if (!given) return MST_OK;
-    const void *positional;
+    const struct mst_options_must_be_named *positional;
     size_t given_size;
     memcpy(&positional, given, sizeof positional);
     memcpy(&given_size, (const char *)given + offsetof(struct head, size), sizeof given_size);
+    if (positional == MST_ARGUMENT_IS_MISSING)
+        return msi_fail(MST_ERR_INVALID, "give all arguments without a name before the options",
+                        "the call has too few positional arguments");
     if (positional)
         return msi_fail(MST_ERR_INVALID, "give options by name: .op = MST_AVG, .group = group",
                         "the call has too many positional arguments");

@@ -2,7 +2,6 @@
 #include "base/rank_state.h"
 #include "base/str.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -39,12 +38,9 @@ static void in_order(void) {
 static bool parse(const char *text, char path[64], long *slot) {
     unsigned pid, fd;
     int at = 0;
-    if (sscanf(text, "/proc/%9u/fd/%9u%n", &pid, &fd, &at) != 2 || text[at] != ':') return false;
-    char *end;
-    errno = 0;
-    *slot = strtol(text + at + 1, &end, 10);
+    if (sscanf(text, "/proc/%9u/fd/%9u:%9ld%n", &pid, &fd, slot, &at) != 3) return false;
     snprintf(path, 64, "/proc/%u/fd/%u", pid, fd);
-    return end != text + at + 1 && !*end && !errno && *slot >= 0 && *slot < INT32_MAX;
+    return !text[at] && *slot >= 0;
 }
 
 /* In another namespace the pid may be of a different process, and its descriptor may be any file. */

@@ -6,10 +6,7 @@
 #include "base/rank_state.h"
 #include "base/units.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #define ROW(field, name, kind, preset, least, most, help)                                                    \
@@ -17,29 +14,19 @@
 const struct msi_setting_row msi_setting_rows[] = {MSI_SETTINGS(ROW)};
 const size_t msi_setting_count = sizeof msi_setting_rows / sizeof *msi_setting_rows;
 
-static const char prefix[] = "MUSTER_";
-
-/* Variables of `muster run` that are not settings. */
-static const char *const internal[] = {MSI_RANK_STATE_VARIABLE};
-
 static mst_status set(struct msi_settings *settings, const struct msi_setting_row *row, const char *text) {
     char *field = (char *)settings + row->offset;
     if (row->kind == MSI_SETTING_TEXT) {
-        size_t len = strlen(text);
-        if (len >= MSI_SETTING_TEXT_MAX)
+        if (strlen(text) >= MSI_SETTING_TEXT_MAX)
             return msi_fail(MST_ERR_CONFIG, NULL, "%s is longer than %d characters", row->name,
                             MSI_SETTING_TEXT_MAX - 1);
-        memcpy(field, text, len + 1);
+        strcpy(field, text);
         return MST_OK;
     }
     int64_t value = 0;
     bool automatic = row->kind == MSI_SETTING_AUTO && !strcmp(text, "auto");
-    if (automatic) {
-        memcpy(field, &value, sizeof value);
-        return MST_OK;
-    }
-    if (!msi_parse_number(text, row->kind == MSI_SETTING_SIZE, &value) || value < row->least ||
-        value > row->most)
+    if (!automatic && (!msi_parse_number(text, row->kind == MSI_SETTING_SIZE, &value) || value < row->least ||
+                       value > row->most))
         return msi_fail(MST_ERR_CONFIG, "correct or unset it; `muster info --env` lists all settings",
                         "%s='%s' is not %sa whole number%s from %lld to %lld", row->name, text,
                         row->kind == MSI_SETTING_AUTO ? "auto or " : "",
@@ -73,19 +60,14 @@ static const struct msi_setting_row *find(const char *name, size_t len) {
     return NULL;
 }
 
-static bool is_internal(const char *name, size_t len) {
-    for (size_t i = 0; i < sizeof internal / sizeof *internal; i++)
-        if (strlen(internal[i]) == len && !memcmp(internal[i], name, len)) return true;
-    return false;
-}
-
 static void warn_all_unknown(char *const *environment) {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     if (atomic_flag_test_and_set(&warned)) return;
     for (char *const *entry = environment; *entry; entry++) {
         size_t len = strcspn(*entry, "=");
-        bool ours = !strncmp(*entry, prefix, sizeof prefix - 1);
-        if (ours && !find(*entry, len) && !is_internal(*entry, len)) warn_unknown(*entry, len);
+        bool ours = !strncmp(*entry, "MUSTER_", 7);
+        bool internal = !strncmp(*entry, MSI_RANK_STATE_VARIABLE "=", sizeof MSI_RANK_STATE_VARIABLE);
+        if (ours && !internal && !find(*entry, len)) warn_unknown(*entry, len);
     }
 }
 

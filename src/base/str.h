@@ -46,9 +46,7 @@ static inline bool msi_str_equal(struct msi_str a, struct msi_str b) {
 
 /* Copies a text, NULL as "", to size bytes; cuts it if necessary. */
 static inline void msi_copy_text(char *to, size_t size, const char *from) {
-    size_t n = from ? strnlen(from, size - 1) : 0;
-    if (n) memcpy(to, from, n);
-    to[n] = '\0';
+    msi_str_copy(msi_str(from, from ? strnlen(from, size) : 0), to, size);
 }
 
 /* "train.c" of "src/train.c"; path may be NULL. */

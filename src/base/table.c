@@ -94,12 +94,12 @@ void msi_table_remove(struct msi_table *table, const void *key, size_t len) {
 }
 
 void msi_table_clear(struct msi_table *table) {
-    for (uint32_t i = 0; i < table->n; i++) free(table->entries[i].key);
-    table->n = 0;
-    if (table->n_slots > KEPT_SLOTS)
+    if (table->n_slots > KEPT_SLOTS) {
         msi_table_free(table);
-    else if (table->n_slots)
-        memset(table->slots, 0, table->n_slots * sizeof *table->slots);
+        return;
+    }
+    while (table->n) free(table->entries[--table->n].key);
+    if (table->n_slots) memset(table->slots, 0, table->n_slots * sizeof *table->slots);
 }
 
 void msi_table_free(struct msi_table *table) {

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/pmi.h"
-#include "bootstrap/pmix.h"
 #include "os/host.h"
 
 #include <stdio.h>
@@ -45,14 +44,12 @@ mst_status msi_discover_address(const struct msi_settings *settings, const struc
     struct msi_address offer, agreed;
     if (launch->source == MSI_ADDRESS_FROM_ENV) return MST_OK;
     bool pmix = launch->source == MSI_ADDRESS_FROM_PMIX;
-    struct msi_pmix_job job = {.rank = launch->rank.value,
-                               .size = launch->size.value,
-                               .library = settings->pmix_library,
-                               .advice = launch->launcher->advice};
+    struct msi_pmi_job job = {.rank = launch->rank.value,
+                              .size = launch->size.value,
+                              .library = settings->pmix_library,
+                              .advice = launch->launcher->advice};
     mst_status st = make_offer(settings, launch, &offer);
-    if (st == MST_OK)
-        st = pmix ? msi_pmix_agree(&job, &offer, wait, &agreed)
-                  : msi_pmi_agree(job.rank, &offer, wait, &agreed);
+    if (st == MST_OK) st = (pmix ? msi_pmix_agree : msi_pmi_agree)(&job, &offer, wait, &agreed);
     if (st != MST_OK) return st;
     const char *from = pmix ? "rank 0, through PMIx" : "rank 0, through PMI";
     strcpy(launch->host, agreed.host);
@@ -124,11 +121,11 @@ static mst_status read_ranks(const mst_init_options *options, const struct msi_l
 
 static mst_status check_ranks(const struct msi_join_spec *spec) {
     if (spec->rank < 0 || spec->world_size < 0)
-        return msi_fail(
-            MST_ERR_CONFIG, "set both, start the program with `muster run`, or pass .rank and .world_size",
-            "%s known from %s",
-            spec->rank < 0 ? "the world size but not the rank is" : "the rank but not the world size is",
-            spec->source);
+        return msi_fail(MST_ERR_CONFIG,
+                        "set both, start the program with `muster run`, or pass .rank and .world_size",
+                        spec->rank < 0 ? "only the world size is known, not the rank (from %s)"
+                                       : "only the rank is known, not the world size (from %s)",
+                        spec->source);
     return spec->rank >= spec->world_size ? fail_misfit(spec) : MST_OK;
 }
 
@@ -144,10 +141,9 @@ mst_status msi_discover_missing(const struct msi_launch *launch, int rank, int s
         return msi_fail(MST_ERR_CONFIG,
                         "set them, start the program with `muster run`, or give an init method",
                         "env:// needs these variables, which are not set:%s", missing);
-    return msi_fail(
-        MST_ERR_CONFIG, row->advice && !launch->host[0] ? row->advice : "set them for all ranks",
-        "%s started this program (%s=%d), but its variables do not replace these, which are not set:%s",
-        row->title, launch->rank.from, launch->rank.value, missing);
+    return msi_fail(MST_ERR_CONFIG, row->advice && !launch->host[0] ? row->advice : "set them for all ranks",
+                    "%s started this program (%s=%d), but these variables are needed and not set:%s",
+                    row->title, launch->rank.from, launch->rank.value, missing);
 }
 
 /*

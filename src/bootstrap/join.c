@@ -5,18 +5,15 @@
 #include "base/log.h"
 #include "bootstrap/report.h"
 #include "bootstrap/topology.h"
-#include "os/clock.h"
 #include "os/host.h"
 #include "wire/cursor.h"
 
 #include <muster/version.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* Version of the keys and records that ranks share; ranks with another version do not join. */
-enum { WORLD_PROTOCOL = 1 };
-enum { PARAMS_MAX = 160 };
+enum { WORLD_PROTOCOL = 1, PARAMS_MAX = 160 };
 
 struct join {
     struct mst_store *store;
@@ -92,21 +89,25 @@ static mst_status fail_duplicate(const struct join *join, bool formed) {
     return st;
 }
 
-enum outcome { REGISTERED, NEXT_WORLD, WORLD_ENDED, REFUSED };
+/* OTHER_WORLD: try again with the world *k. */
+enum outcome { REGISTERED, OTHER_WORLD, REFUSED };
 
 /* Evaluates the replies to try_register. */
-static enum outcome check_registration(struct join *join, struct msi_store_rpc *x, const char *own, int64_t k,
-                                       mst_status *st) {
+static enum outcome check_registration(struct join *join, struct msi_store_rpc *x, const char *own,
+                                       int64_t *k, mst_status *st) {
     struct msi_str owner = msi_store_reply_str(&x[0]), params = msi_store_reply_str(&x[1]),
                    events = msi_store_reply_value(&x[2]);
     bool mine = msi_str_equal(owner, msi_cstr(own));
     bool formed = msi_store_reply_number(&x[3]) >= msi_params_size(params);
-    if (msi_store_reply_number(&x[4]) + 1 > k) {
+    int64_t next = msi_store_reply_number(&x[4]) + 1;
+    bool ended = next > *k;
+    *k = ended ? next : *k + 1;
+    if (ended) {
         /* The last rank has ended that world meanwhile, and may have deleted this registration. */
         if (mine) unregister(join, msi_str_equal(params, msi_cstr(join->params)));
-        return WORLD_ENDED;
+        return OTHER_WORLD;
     }
-    if (!mine && msi_events_mention(events, join->spec->rank)) return NEXT_WORLD;
+    if (!mine && msi_events_mention(events, join->spec->rank)) return OTHER_WORLD;
     if (!mine) {
         *st = fail_duplicate(join, formed);
         return REFUSED;
@@ -114,9 +115,9 @@ static enum outcome check_registration(struct join *join, struct msi_store_rpc *
     if (formed) {
         /* A world of another size has formed. Unless all its ranks have left, the sizes differ. */
         unregister(join, false);
-        if (msi_events_all(events, msi_params_size(params))) return NEXT_WORLD;
+        if (msi_events_all(events, msi_params_size(params))) return OTHER_WORLD;
         *st = compare_params(join, params);
-        return *st == MST_OK ? NEXT_WORLD : REFUSED;
+        return *st == MST_OK ? OTHER_WORLD : REFUSED;
     }
     *st = msi_events_explain(join->store, join->prefix, events, join->spec->rank);
     join->reported = *st != MST_OK;
@@ -126,7 +127,7 @@ static enum outcome check_registration(struct join *join, struct msi_store_rpc *
 }
 
 /* Registers as a rank of the k-th world. The request for "ended" must follow the registration. */
-static enum outcome try_register(struct join *join, const char *own, int64_t k, mst_status *st) {
+static enum outcome try_register(struct join *join, const char *own, int64_t *k, mst_status *st) {
     char keys[5][MSI_KEY_MAX], host[MSI_HOST_KEY_MAX];
     struct msi_str segment = msi_key(join->segment_key, "%sseg/%s/%s", join->prefix, msi_host_key(host),
                                      join->settings->force_host);
@@ -162,17 +163,12 @@ static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
     mst_status st = msi_topology_offer(&join->topology, join->offer);
     int64_t k = 0;
     if (st == MST_OK) st = read_ended(join, &k);
-    for (k++; st == MST_OK;) {
+    enum outcome outcome = OTHER_WORLD;
+    for (k++; st == MST_OK && outcome == OTHER_WORLD;) {
         snprintf(prefix, MSI_PREFIX_MAX, "muster/%s/%lld/", join->spec->run, (long long)k);
-        enum outcome outcome = try_register(join, own, k, &st);
-        join->registered = outcome == REGISTERED;
-        if (outcome == REGISTERED || outcome == REFUSED) break;
-        if (outcome == NEXT_WORLD) k++;
-        if (outcome == WORLD_ENDED) {
-            st = read_ended(join, &k);
-            k++;
-        }
+        outcome = try_register(join, own, &k, &st);
     }
+    join->registered = outcome == REGISTERED;
     return st;
 }
 

@@ -1,8 +1,8 @@
 /* launch.c - reads the launcher's environment variables. See launch.h. */
 #include "bootstrap/launch.h"
 #include "base/error.h"
+#include "base/units.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,8 @@ const char *msi_variable(const char *name) {
 mst_status msi_variable_number(const char *name, int least, int most, int *value) {
     const char *text = msi_variable(name);
     if (!text) return MST_OK;
-    char *end;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno || number < least || number > most)
+    int64_t number;
+    if (!msi_parse_number(text, false, &number) || number < least || number > most)
         return msi_fail(MST_ERR_CONFIG, NULL, "%s='%.200s' is not a whole number from %d to %d", name, text,
                         least, most);
     *value = (int)number;

@@ -23,7 +23,7 @@ struct msi_launch_value {
 enum msi_address_source {
     MSI_ADDRESS_FROM_ENV,  /* the environment names it, or it is not known */
     MSI_ADDRESS_FROM_PMI,  /* the ranks agree on it through the launcher's PMI: see pmi.h */
-    MSI_ADDRESS_FROM_PMIX, /* or through its PMIx: see pmix.h; host is the fallback */
+    MSI_ADDRESS_FROM_PMIX, /* or through its PMIx; host is the fallback */
 };
 
 struct msi_launch {

@@ -1,29 +1,18 @@
 /* launchers.c - the table of launchers. See launchers.h. */
 #include "bootstrap/launchers.h"
 
-#define NUMBER(...)                                                                                          \
-    {                                                                                                        \
-        { __VA_ARGS__, MSI_HOW_NUMBER }                                                                      \
-    }
-#define NUMBERS(first, second)                                                                               \
-    {                                                                                                        \
-        {first, MSI_HOW_NUMBER}, {                                                                           \
-            second, MSI_HOW_NUMBER                                                                           \
-        }                                                                                                    \
-    }
+#define NUMBER MSI_HOW_NUMBER
 #define SINGLE                                                                                               \
-    {                                                                                                        \
-        { "one process per pod", MSI_HOW_SINGLE }                                                            \
-    }
+    { "one process per pod", MSI_HOW_SINGLE }
 #define HERE                                                                                                 \
     { .name = "all ranks are on this host" }
-
 #define TORCH_NUMBERS                                                                                        \
-    .rank = NUMBER("RANK"), .size = NUMBER("WORLD_SIZE"), .local_rank = NUMBER("LOCAL_RANK"),                \
-    .local_size = NUMBERS("LOCAL_WORLD_SIZE", "LOCAL_SIZE")
+    .rank = {{"RANK", NUMBER}}, .size = {{"WORLD_SIZE", NUMBER}}, .local_rank = {{"LOCAL_RANK", NUMBER}},    \
+    .local_size = {{"LOCAL_WORLD_SIZE", NUMBER}, {"LOCAL_SIZE", NUMBER}}
 #define OMPI_NUMBERS                                                                                         \
-    .rank = NUMBER("OMPI_COMM_WORLD_RANK"), .size = NUMBER("OMPI_COMM_WORLD_SIZE"),                          \
-    .local_rank = NUMBER("OMPI_COMM_WORLD_LOCAL_RANK"), .local_size = NUMBER("OMPI_COMM_WORLD_LOCAL_SIZE")
+    .rank = {{"OMPI_COMM_WORLD_RANK", NUMBER}}, .size = {{"OMPI_COMM_WORLD_SIZE", NUMBER}},                  \
+    .local_rank = {{"OMPI_COMM_WORLD_LOCAL_RANK", NUMBER}},                                                  \
+    .local_size = {{"OMPI_COMM_WORLD_LOCAL_SIZE", NUMBER}}
 
 const struct msi_launcher msi_launchers[] = {
     {
@@ -39,10 +28,10 @@ const struct msi_launcher msi_launchers[] = {
         .needs = {"RANK", "WORLD_SIZE", "KUBERNETES_SERVICE_HOST"},
         .without = {"LOCAL_RANK"},
         .depth = MSI_DEPTH_GIVEN,
-        .rank = NUMBER("RANK"),
-        .size = NUMBER("WORLD_SIZE"),
-        .local_rank = SINGLE,
-        .local_size = SINGLE,
+        .rank = {{"RANK", NUMBER}},
+        .size = {{"WORLD_SIZE", NUMBER}},
+        .local_rank = {SINGLE},
+        .local_size = {SINGLE},
     },
     {
         .name = "env",
@@ -60,7 +49,7 @@ const struct msi_launcher msi_launchers[] = {
         OMPI_NUMBERS,
         .host = {{"AZ_BATCH_MASTER_NODE", msi_hosts_port, 0, 6105, true, false},
                  {"AZ_BATCHAI_MPI_MASTER_NODE", msi_hosts_plain, 0, 54965, false, false}},
-        .advice = "AzureML sets AZ_BATCH_MASTER_NODE where a job has several nodes; or set MASTER_ADDR",
+        .advice = "AzureML sets AZ_BATCH_MASTER_NODE for jobs with several nodes; or set MASTER_ADDR",
     },
     {
         .name = "sagemaker",
@@ -88,10 +77,10 @@ const struct msi_launcher msi_launchers[] = {
         .needs = {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
         .depth = MSI_DEPTH_MPI,
         .pmi = true,
-        .rank = NUMBER("MV2_COMM_WORLD_RANK"),
-        .size = NUMBER("MV2_COMM_WORLD_SIZE"),
-        .local_rank = NUMBER("MV2_COMM_WORLD_LOCAL_RANK"),
-        .local_size = NUMBER("MV2_COMM_WORLD_LOCAL_SIZE"),
+        .rank = {{"MV2_COMM_WORLD_RANK", NUMBER}},
+        .size = {{"MV2_COMM_WORLD_SIZE", NUMBER}},
+        .local_rank = {{"MV2_COMM_WORLD_LOCAL_RANK", NUMBER}},
+        .local_size = {{"MV2_COMM_WORLD_LOCAL_SIZE", NUMBER}},
         .host = {HERE},
         .advice = "pass rank 0's host to all ranks: mpirun_rsh -np N MASTER_ADDR=HOST program",
     },
@@ -102,10 +91,10 @@ const struct msi_launcher msi_launchers[] = {
         .depth = MSI_DEPTH_MPI,
         .pmi = true,
         .generic = true,
-        .rank = NUMBER("PMI_RANK"),
-        .size = NUMBER("PMI_SIZE"),
-        .local_rank = NUMBERS("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
-        .local_size = NUMBERS("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"),
+        .rank = {{"PMI_RANK", NUMBER}},
+        .size = {{"PMI_SIZE", NUMBER}},
+        .local_rank = {{"MPI_LOCALRANKID", NUMBER}, {"PMI_LOCAL_RANK", NUMBER}},
+        .local_size = {{"MPI_LOCALNRANKS", NUMBER}, {"PMI_LOCAL_SIZE", NUMBER}},
         .host = {HERE},
         .advice = "pass rank 0's host to all ranks: mpiexec -genv MASTER_ADDR HOST",
     },
@@ -116,10 +105,10 @@ const struct msi_launcher msi_launchers[] = {
         .without = {"PMI_RANK", "MV2_COMM_WORLD_RANK"},
         .depth = MSI_DEPTH_MPI,
         .pmi = true,
-        .rank = NUMBER("PMI_ID"),
-        .size = NUMBER("WORLD_SIZE"),
-        .local_rank = NUMBER("MPI_LOCALRANKID"),
-        .local_size = NUMBER("MPI_LOCALNRANKS"),
+        .rank = {{"PMI_ID", NUMBER}},
+        .size = {{"WORLD_SIZE", NUMBER}},
+        .local_rank = {{"MPI_LOCALRANKID", NUMBER}},
+        .local_size = {{"MPI_LOCALNRANKS", NUMBER}},
         .host = {HERE},
         .advice = "pass rank 0's host to all ranks: mpiexec -genv MASTER_ADDR HOST",
     },
@@ -129,9 +118,9 @@ const struct msi_launcher msi_launchers[] = {
         .needs = {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
         .depth = MSI_DEPTH_MANAGER,
         .pmi = true,
-        .rank = NUMBER("FLUX_TASK_RANK"),
-        .size = NUMBER("FLUX_JOB_SIZE"),
-        .local_rank = NUMBER("FLUX_TASK_LOCAL_ID"),
+        .rank = {{"FLUX_TASK_RANK", NUMBER}},
+        .size = {{"FLUX_JOB_SIZE", NUMBER}},
+        .local_rank = {{"FLUX_TASK_LOCAL_ID", NUMBER}},
         .local_size = {{"FLUX_JOB_NNODES", MSI_HOW_ALL}},
         .host = {HERE},
         .job = {"FLUX_JOB_ID"},
@@ -142,10 +131,10 @@ const struct msi_launcher msi_launchers[] = {
         .title = "PALS",
         .needs = {"PALS_RANKID"},
         .depth = MSI_DEPTH_MANAGER,
-        .rank = NUMBER("PALS_RANKID"),
-        .size = NUMBERS("PALS_SIZE", "PMI_SIZE"),
-        .local_rank = NUMBERS("PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"),
-        .local_size = NUMBERS("PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"),
+        .rank = {{"PALS_RANKID", NUMBER}},
+        .size = {{"PALS_SIZE", NUMBER}, {"PMI_SIZE", NUMBER}},
+        .local_rank = {{"PALS_LOCAL_RANKID", NUMBER}, {"PMI_LOCAL_RANK", NUMBER}},
+        .local_size = {{"PALS_LOCAL_SIZE", NUMBER}, {"PMI_LOCAL_SIZE", NUMBER}},
         .host = {HERE},
         .job = {"PALS_APID"},
         .advice = "in the job script: export MASTER_ADDR=$(head -n 1 $PBS_NODEFILE)",
@@ -155,10 +144,10 @@ const struct msi_launcher msi_launchers[] = {
         .title = "LSF's jsrun",
         .needs = {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
         .depth = MSI_DEPTH_MANAGER,
-        .rank = NUMBER("JSM_NAMESPACE_RANK"),
-        .size = NUMBER("JSM_NAMESPACE_SIZE"),
-        .local_rank = NUMBER("JSM_NAMESPACE_LOCAL_RANK"),
-        .local_size = NUMBER("JSM_NAMESPACE_LOCAL_SIZE"),
+        .rank = {{"JSM_NAMESPACE_RANK", NUMBER}},
+        .size = {{"JSM_NAMESPACE_SIZE", NUMBER}},
+        .local_rank = {{"JSM_NAMESPACE_LOCAL_RANK", NUMBER}},
+        .local_size = {{"JSM_NAMESPACE_LOCAL_SIZE", NUMBER}},
         /* The first host runs the job script and no ranks. */
         .host = {HERE, {"LSB_MCPU_HOSTS", msi_hosts_lsf, 1, 0, false, false}},
         .job = {"LSB_JOBID", "JSM_NAMESPACE_ID"},
@@ -170,9 +159,9 @@ const struct msi_launcher msi_launchers[] = {
         .needs = {"SLURM_PROCID", "SLURM_STEP_ID"},
         .step = "SLURM_STEP_ID",
         .depth = MSI_DEPTH_MANAGER,
-        .rank = NUMBER("SLURM_PROCID"),
-        .size = NUMBERS("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
-        .local_rank = NUMBER("SLURM_LOCALID"),
+        .rank = {{"SLURM_PROCID", NUMBER}},
+        .size = {{"SLURM_STEP_NUM_TASKS", NUMBER}, {"SLURM_NTASKS", NUMBER}},
+        .local_rank = {{"SLURM_LOCALID", NUMBER}},
         .local_size = {{"SLURM_STEP_TASKS_PER_NODE", MSI_HOW_TASKS}, {"SLURM_TASKS_PER_NODE", MSI_HOW_TASKS}},
         .host = {HERE,
                  {"SLURM_STEP_NODELIST", msi_hosts_slurm, 0, 0, false, false},
@@ -196,10 +185,10 @@ const struct msi_launcher msi_launchers[] = {
         .title = "Kubeflow Trainer",
         .needs = {"PET_NODE_RANK", "PET_NNODES", "PET_MASTER_ADDR"},
         .depth = MSI_DEPTH_MANAGER,
-        .rank = NUMBER("PET_NODE_RANK"),
-        .size = NUMBER("PET_NNODES"),
-        .local_rank = SINGLE,
-        .local_size = SINGLE,
+        .rank = {{"PET_NODE_RANK", NUMBER}},
+        .size = {{"PET_NNODES", NUMBER}},
+        .local_rank = {SINGLE},
+        .local_size = {SINGLE},
         .host = {{"PET_MASTER_ADDR", msi_hosts_plain, 0, 0, false, false}},
     },
     {
@@ -207,13 +196,13 @@ const struct msi_launcher msi_launchers[] = {
         .title = "Kubernetes indexed Job",
         .needs = {"JOB_COMPLETION_INDEX"},
         .depth = MSI_DEPTH_MANAGER,
-        .rank = NUMBER("JOB_COMPLETION_INDEX"),
-        .size = NUMBER("WORLD_SIZE"),
-        .local_rank = SINGLE,
-        .local_size = SINGLE,
+        .rank = {{"JOB_COMPLETION_INDEX", NUMBER}},
+        .size = {{"WORLD_SIZE", NUMBER}},
+        .local_rank = {SINGLE},
+        .local_size = {SINGLE},
         .advice =
             "set WORLD_SIZE and MASTER_ADDR=JOB-0.SERVICE in the pod template, SERVICE being its headless "
-            "service and subdomain; or MUSTER_DISCOVERY=0 where the pods are no world",
+            "service and subdomain; or set MUSTER_DISCOVERY=0 if the pods do not form a world",
     },
     {.name = "none", .title = "no launcher", .depth = MSI_DEPTH_GIVEN, TORCH_NUMBERS},
 };

@@ -31,14 +31,6 @@ static int by_location(const void *a, const void *b) {
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static char *copy_text(struct msi_str text, char **at) {
-    char *start = *at;
-    if (text.n) memcpy(start, text.p, text.n);
-    start[text.n] = 0;
-    *at += text.n + 1;
-    return start;
-}
-
 /* Reads the locations into an array sorted by id; names go into members->strings. */
 static mst_status read_locations(struct builder *b, struct msi_str text, struct msi_members *members) {
     size_t most = text.n / 32 + 1;
@@ -50,8 +42,10 @@ static mst_status read_locations(struct builder *b, struct msi_str text, struct 
     while (b->n_locations < most && msi_location_next(&text, &entry)) {
         struct location *p = &b->locations[b->n_locations++];
         *p = (struct location){.id = entry.location, .host = entry.host, .index = -1};
-        p->name = copy_text(entry.name, &at);
-        p->address = copy_text(entry.address, &at);
+        p->name = msi_str_copy(entry.name, at, entry.name.n + 1);
+        at += entry.name.n + 1;
+        p->address = msi_str_copy(entry.address, at, entry.address.n + 1);
+        at += entry.address.n + 1;
     }
     qsort(b->locations, b->n_locations, sizeof *b->locations, by_location);
     return MST_OK;

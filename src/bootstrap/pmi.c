@@ -2,7 +2,6 @@
 #include "bootstrap/pmi.h"
 #include "base/error.h"
 #include "bootstrap/launch.h"
-#include "bootstrap/offer.h"
 #include "os/socket.h"
 #include "wire/pmi.h"
 #include "wire/url.h"
@@ -34,6 +33,28 @@ static int fd = -1;
 static bool broken;        /* out of sync: a reply may still arrive */
 static pid_t owner;        /* the process that opened it; a forked child must not use it */
 static ino_t socket_inode; /* of fd; the number may have been reused */
+
+mst_status msi_offer_choose_port(const char *job, struct msi_address *offer) {
+    enum { PORTS_TRIED = 64 };
+    mst_status st = MST_OK;
+    for (int i = 0; i < PORTS_TRIED; i++) {
+        int listener, port;
+        offer->port = msi_launch_port(job) + i;
+        st = msi_listen(offer, &listener, &port);
+        if (st == MST_OK) close(listener);
+        if (st != MST_ERR_PORT_TAKEN) break;
+    }
+    return st;
+}
+
+mst_status msi_offer_parse(const char *text, struct msi_address *offer) {
+    char url[MSI_ADDRESS_TEXT_MAX + 8];
+    struct msi_url parsed;
+    snprintf(url, sizeof url, "tcp://%.*s", MSI_ADDRESS_TEXT_MAX, text);
+    mst_status st = msi_url_parse(url, &parsed);
+    if (st == MST_OK) *offer = parsed.address;
+    return st;
+}
 
 static mst_status read_line(struct session *session, const char *what) {
     size_t n = 0;
@@ -92,14 +113,12 @@ __attribute__((format(printf, 4, 5))) static mst_status ask(struct session *sess
 }
 
 static mst_status connect_port(struct session *session) {
-    struct msi_url url;
-    char text[MSI_ADDRESS_TEXT_MAX + 8];
+    struct msi_address address;
     int id = -1;
     static const char what[] = "connecting to the launcher at PMI_PORT";
-    snprintf(text, sizeof text, "tcp://%.*s", MSI_HOST_MAX, msi_variable("PMI_PORT"));
-    mst_status st = msi_url_parse(text, &url);
+    mst_status st = msi_offer_parse(msi_variable("PMI_PORT"), &address);
     if (st == MST_OK) st = msi_variable_number("PMI_ID", 0, INT_MAX, &id);
-    if (st == MST_OK) st = msi_connect(&url.address, false, session->wait, &fd);
+    if (st == MST_OK) st = msi_connect(&address, false, session->wait, &fd);
     if (st != MST_OK) return st;
     st = ask(session, "initack", what, "cmd=initack pmiid=%d\n", id);
     /* The size, the rank and whether to debug follow, each on a line. */
@@ -159,25 +178,17 @@ __attribute__((destructor)) static void finalize(void) {
     fd = -1;
 }
 
-/* Reads the offer of the k-th agreement; *exists: rank 0 has made it. */
-static mst_status get_offer(struct session *session, int k, bool *exists, char text[MSI_ADDRESS_TEXT_MAX]) {
-    mst_status st = ask(session, "get_result", "reading rank 0's address",
-                        "cmd=get kvsname=%s key=muster-%d\n", session->space, k);
-    struct msi_str value = msi_pmi_field(session->reply, "value");
-    *exists = st == MST_OK && msi_pmi_succeeded(session->reply) && value.p;
-    if (*exists) snprintf(text, MSI_ADDRESS_TEXT_MAX, "%.*s", (int)value.n, value.p);
-    return st;
-}
-
 /* The number of agreements so far, and the last offer. */
 static mst_status last_offer(struct session *session, int *count, char text[MSI_ADDRESS_TEXT_MAX]) {
-    bool exists = true;
-    mst_status st = MST_OK;
     for (*count = 0; *count < AGREEMENTS_MAX; ++*count) {
-        st = get_offer(session, *count, &exists, text);
-        if (st != MST_OK || !exists) break;
+        mst_status st = ask(session, "get_result", "reading rank 0's address",
+                            "cmd=get kvsname=%s key=muster-%d\n", session->space, *count);
+        if (st != MST_OK) return st;
+        struct msi_str value = msi_pmi_field(session->reply, "value");
+        if (!msi_pmi_succeeded(session->reply) || !value.p) break;
+        msi_str_copy(value, text, MSI_ADDRESS_TEXT_MAX);
     }
-    return st;
+    return MST_OK;
 }
 
 static mst_status put_offer(struct session *session, struct msi_address offer) {
@@ -212,13 +223,13 @@ static mst_status agree(struct session *session, int rank, const struct msi_addr
     return msi_offer_parse(text, agreed);
 }
 
-mst_status msi_pmi_agree(int rank, const struct msi_address *offer, const struct msi_wait *wait,
-                         struct msi_address *agreed) {
+mst_status msi_pmi_agree(const struct msi_pmi_job *job, const struct msi_address *offer,
+                         const struct msi_wait *wait, struct msi_address *agreed) {
     struct session session = {.wait = wait};
     mst_status st = msi_wait_lock(wait, &lock, "waiting for another thread that uses the launcher's PMI");
     if (st != MST_OK) return st;
     st = broken ? msi_fail(MST_ERR_STATE, advice, "an earlier exchange with the launcher's PMI has failed")
-                : agree(&session, rank, offer, agreed);
+                : agree(&session, job->rank, offer, agreed);
     broken |= st != MST_OK;
     pthread_mutex_unlock(&lock);
     return st;

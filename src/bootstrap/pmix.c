@@ -1,9 +1,7 @@
-/* pmix.c - agreement on rank 0's address through PMIx. See pmix.h. */
-#include "bootstrap/pmix.h"
+/* pmix.c - agreement on rank 0's address through PMIx. See pmi.h. */
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/launch.h"
-#include "bootstrap/offer.h"
+#include "bootstrap/pmi.h"
 #include "bootstrap/pmix_abi.h"
 #include "os/thread.h"
 
@@ -11,7 +9,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,53 +171,40 @@ static void *run(void *argument) {
     struct call *call = argument;
     const uint64_t one = 1;
     call->request.status = perform(&call->request);
-    atomic_store_explicit(&call->done, true, memory_order_release); /* pairs with the acquire in finish */
+    atomic_store_explicit(&call->done, true, memory_order_release); /* read by run_request */
     while (write(call->wake_fd, &one, sizeof one) < 0 && errno == EINTR) continue;
     drop(call);
     return NULL;
 }
 
-static mst_status start(struct call *call) {
-    pthread_t thread;
-    call->wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (call->wake_fd < 0) return msi_fail_errno(errno, "cannot create an eventfd for PMIx");
-    atomic_init(&call->done, false);
-    atomic_init(&call->owners, 2);
-    int error = msi_thread_start(&thread, run, call); /* threads of the library inherit the blocked signals */
-    if (!error) {
-        pthread_detach(thread);
-        return MST_OK;
-    }
-    close(call->wake_fd);
-    return msi_fail_errno(error, "cannot start a thread for PMIx");
-}
-
-static mst_status finish(const struct call *call, const struct msi_wait *wait) {
-    while (!atomic_load_explicit(&call->done, memory_order_acquire)) { /* pairs with the release in run */
-        mst_status st = msi_wait_fd(wait, call->wake_fd, POLLIN, doing[call->request.kind]);
-        if (st != MST_OK) return st;
-    }
-    return MST_OK;
-}
-
 /* Runs a request on a thread; *request has the result. */
 static mst_status run_request(const struct msi_wait *wait, struct request *request) {
     struct call *call = malloc(sizeof *call);
+    pthread_t thread;
     if (!call) return msi_fail_memory();
     call->request = *request;
-    mst_status st = start(call);
-    if (st != MST_OK) {
+    call->wake_fd = eventfd(0, EFD_CLOEXEC);
+    atomic_init(&call->done, false);
+    atomic_init(&call->owners, 2);
+    /* Threads of the library inherit the blocked signals. */
+    int error = call->wake_fd < 0 ? errno : 0;
+    if (!error) error = msi_thread_start(&thread, run, call);
+    if (error) {
+        if (call->wake_fd >= 0) close(call->wake_fd);
         free(call);
-        return st;
+        return msi_fail_errno(error, "cannot start a thread for PMIx");
     }
-    st = finish(call, wait);
+    pthread_detach(thread);
+    mst_status st = MST_OK;
+    while (st == MST_OK && !atomic_load_explicit(&call->done, memory_order_acquire)) /* from run */
+        st = msi_wait_fd(wait, call->wake_fd, POLLIN, doing[request->kind]);
     if (st == MST_OK) *request = call->request;
     drop(call);
     return st;
 }
 
 /* The same; fails if the library reports an error. */
-static mst_status must(const struct msi_pmix_job *job, const struct msi_wait *wait, struct request *request) {
+static mst_status must(const struct msi_pmi_job *job, const struct msi_wait *wait, struct request *request) {
     mst_status st = run_request(wait, request);
     if (st != MST_OK || request->status == MSI_PMIX_SUCCESS) return st;
     return msi_fail(MST_ERR_PROTOCOL, job->advice, "%s: it answered %s (%d)", doing[request->kind],
@@ -238,7 +222,7 @@ static void finalize(void) {
     pthread_mutex_unlock(&lock);
 }
 
-static mst_status open_session(const struct msi_pmix_job *job, const struct msi_wait *wait) {
+static mst_status open_session(const struct msi_pmi_job *job, const struct msi_wait *wait) {
     struct request request = {.kind = INIT};
     if (owner == getpid()) return MST_OK;
     if (owner)
@@ -260,7 +244,7 @@ static mst_status open_session(const struct msi_pmix_job *job, const struct msi_
 }
 
 /* Fails if PMIx and the launcher's variables describe different jobs. */
-static mst_status check_job(const struct msi_pmix_job *job) {
+static mst_status check_job(const struct msi_pmi_job *job) {
     bool same = self.rank == (uint32_t)job->rank && (!job_size || job_size == (uint32_t)job->size);
     return same ? MST_OK
                 : msi_fail(MST_ERR_CONFIG, job->advice,
@@ -269,7 +253,7 @@ static mst_status check_job(const struct msi_pmix_job *job) {
                            job->rank, job->size, self.rank, job_size);
 }
 
-static mst_status agree(const struct msi_pmix_job *job, struct msi_address offer, const struct msi_wait *wait,
+static mst_status agree(const struct msi_pmi_job *job, struct msi_address offer, const struct msi_wait *wait,
                         struct msi_address *agreed) {
     struct request request = {.kind = PUT};
     mst_status st = open_session(job, wait);
@@ -289,7 +273,7 @@ static mst_status agree(const struct msi_pmix_job *job, struct msi_address offer
     return st == MST_OK ? msi_offer_parse(request.text, agreed) : st;
 }
 
-mst_status msi_pmix_agree(const struct msi_pmix_job *job, const struct msi_address *offer,
+mst_status msi_pmix_agree(const struct msi_pmi_job *job, const struct msi_address *offer,
                           const struct msi_wait *wait, struct msi_address *agreed) {
     mst_status st = msi_wait_lock(wait, &lock, "waiting for another thread that uses the launcher's PMIx");
     if (st != MST_OK) return st;

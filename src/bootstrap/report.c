@@ -23,22 +23,17 @@ int64_t msi_params_size(struct msi_str params) {
     return sscanf(msi_str_copy(params, text, sizeof text), "%d", &size) == 1 && size > 0 ? size : INT64_MAX;
 }
 
-static mst_status read_value(struct mst_store *store, const struct msi_wait *wait, struct msi_str key,
-                             struct msi_buf *value) {
+/* Reads a value, which is empty if there is none; waits for the store at most for MSI_REPORT_MS. */
+static mst_status read_value(struct mst_store *store, struct msi_str key, struct msi_buf *value) {
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_store_rpc x = {.req = msi_read_request(key)};
-    mst_status st = msi_store_exec(store, wait, &x, 1);
+    mst_status st = msi_store_exec(store, &wait, &x, 1);
     if (st == MST_OK) {
         struct msi_str text = msi_store_reply_value(&x);
         msi_buf_add(value, text.p, text.n);
     }
     msi_store_rpc_free(&x, 1);
     return st;
-}
-
-static mst_status read_events(struct mst_store *store, const struct msi_wait *wait, const char *prefix,
-                              struct msi_buf *events) {
-    char key[MSI_KEY_MAX];
-    return read_value(store, wait, msi_key(key, "%sevents", prefix), events);
 }
 
 bool msi_events_mention(struct msi_str events, int rank) {
@@ -57,9 +52,8 @@ bool msi_events_all(struct msi_str events, int64_t size) {
 const char *msi_join_process(struct mst_store *store, const char *prefix, int rank, char *out, size_t size) {
     char key[MSI_KEY_MAX];
     struct msi_buf value = {0};
-    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     out[0] = 0;
-    if (read_value(store, &wait, msi_key(key, "%srank/%d", prefix, rank), &value) == MST_OK)
+    if (read_value(store, msi_key(key, "%srank/%d", prefix, rank), &value) == MST_OK)
         snprintf(out, size, "%.*s", value.len > 17 ? (int)value.len - 17 : 0,
                  value.len > 17 ? (const char *)value.data + 17 : "");
     msi_buf_free(&value);
@@ -69,38 +63,37 @@ const char *msi_join_process(struct mst_store *store, const char *prefix, int ra
 mst_status msi_events_explain(struct mst_store *store, const char *prefix, struct msi_str events, int rank) {
     struct msi_event event;
     while (msi_event_next(&events, &event)) {
-        char process[MSI_PROCESS_MAX];
+        char process[MSI_PROCESS_MAX], who[MSI_PROCESS_MAX + 24];
         if (event.rank == rank && event.kind != 'F') continue;
         msi_join_process(store, prefix, event.rank, process, sizeof process);
+        snprintf(who, sizeof who, "rank %d%s%s%s", event.rank, *process ? " (" : "", process,
+                 *process ? ")" : "");
+        if (event.kind != 'F')
+            return msi_blame(msi_fail(MST_ERR_PEER_LOST, "look at that rank's own output",
+                                      "%s %s while the world was forming", who,
+                                      event.kind == 'D' ? "died" : "left"),
+                             event.rank);
         bool backend = event.status == MST_ERR_MISMATCH;
         bool plain = event.status == MST_ERR_DUPLICATE_RANK || event.status == MST_ERR_WORLD_SIZE ||
                      event.status == MST_ERR_VERSION || backend; /* these messages name the ranks */
-        if (event.kind == 'F' && plain) {
+        if (plain) {
             mst_status st = msi_fail(event.status,
                                      backend ? MSI_SAME_BACKEND
                                              : "start every rank once, with the same world size and version",
                                      "%.*s", (int)event.text.n, event.text.p);
             return msi_blame(st, backend && event.culprit == rank ? event.rank : event.culprit);
         }
-        if (event.kind == 'F') {
-            mst_status st =
-                msi_fail(event.status, NULL, "rank %d%s%s%s gave up: %.*s", event.rank, *process ? " (" : "",
-                         process, *process ? ")" : "", (int)event.text.n, event.text.p);
-            return msi_blame(st, event.culprit >= 0 ? event.culprit : event.rank);
-        }
         mst_status st =
-            msi_fail(MST_ERR_PEER_LOST, "look at that rank's own output",
-                     "rank %d%s%s%s %s while the world was forming", event.rank, *process ? " (" : "",
-                     process, *process ? ")" : "", event.kind == 'D' ? "died" : "left");
-        return msi_blame(st, event.rank);
+            msi_fail(event.status, NULL, "%s gave up: %.*s", who, (int)event.text.n, event.text.p);
+        return msi_blame(st, event.culprit >= 0 ? event.culprit : event.rank);
     }
     return MST_OK;
 }
 
 mst_status msi_join_explain_loss(struct mst_store *store, const char *prefix, int rank) {
+    char key[MSI_KEY_MAX];
     struct msi_buf events = {0};
-    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    mst_status st = read_events(store, &wait, prefix, &events);
+    mst_status st = read_value(store, msi_key(key, "%sevents", prefix), &events);
     if (st == MST_OK) st = msi_events_explain(store, prefix, msi_buf_str(&events), rank);
     if (st == MST_OK) st = msi_fail(MST_ERR_PEER_LOST, NULL, "a rank was lost while the world was forming");
     msi_buf_free(&events);
@@ -129,9 +122,8 @@ void msi_join_post(struct mst_store *store, const char *prefix, int rank, char k
 static int mark_arrived(struct mst_store *store, const char *prefix, bool *arrived, int size) {
     char key[MSI_KEY_MAX];
     struct msi_buf members = {0};
-    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     int count = -1;
-    if (read_value(store, &wait, msi_key(key, "%smembers", prefix), &members) == MST_OK) {
+    if (read_value(store, msi_key(key, "%smembers", prefix), &members) == MST_OK) {
         count = 0;
         struct msi_str text = msi_buf_str(&members);
         struct msi_member_entry entry;
@@ -147,9 +139,8 @@ static int mark_arrived(struct mst_store *store, const char *prefix, bool *arriv
 
 /* The host on which the launcher has started a rank; "" if it is not known. */
 static const char *find_host(struct msi_str hosts, const char *run, int rank, char out[MSI_HOST_MAX]) {
-    char text[MSI_RUN_MAX + MSI_HOST_MAX + 48], name[256];
+    char text[MSI_RUN_MAX + MSI_HOST_MAX + 48], name[MSI_HOST_MAX];
     struct msi_str line;
-    _Static_assert(MSI_HOST_MAX >= sizeof name, "a name fits");
     size_t len = strlen(run);
     out[0] = 0;
     while (msi_str_line(&hosts, &line)) {
@@ -166,11 +157,10 @@ static const char *find_host(struct msi_str hosts, const char *run, int rank, ch
 /* Lists the ranks that have not arrived, as "2 (host a), 5 and 3 more". Returns the first of them. */
 static int list_missing(struct mst_store *store, const struct msi_join_spec *spec, const bool *arrived,
                         int missing, char *list, size_t size) {
-    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_buf hosts = {0};
     int listed = 0, first = -1;
     size_t used = 0;
-    read_value(store, &wait, msi_cstr(MSI_LAUNCH_HOSTS_KEY), &hosts);
+    read_value(store, msi_cstr(MSI_LAUNCH_HOSTS_KEY), &hosts);
     for (int r = 0; r < spec->world_size && listed < LISTED_MOST && used < size; r++) {
         char host[MSI_HOST_MAX];
         if (arrived[r]) continue;

@@ -1,6 +1,5 @@
 /* topology.c - finds the ranks that share a host. See topology.h. */
 #include "bootstrap/topology.h"
-#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 

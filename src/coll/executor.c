@@ -175,15 +175,6 @@ bool msi_exec_advance(struct msi_exec *e) {
     return any;
 }
 
-bool msi_exec_poll(struct msi_exec *e) {
-    bool moved = msi_exec_advance(e);
-    for (uint32_t i = 0; i < e->n_heads && e->status == MST_OK; i++) {
-        struct msi_link *link = e->run.links[e->run.plan->steps[e->heads[i]].peer];
-        if (msi_link_busy(link)) moved |= link->ops->progress(link);
-    }
-    return msi_exec_advance(e) || moved;
-}
-
 void msi_exec_free(struct msi_exec *e) {
     free(e->scratch);
     free(e->waits);

@@ -2,7 +2,7 @@
  * executor.h - runs a plan over links, incrementally.
  *
  *  1. No function blocks. msi_exec_advance starts the steps that are ready and detects completed transfers.
- *     The links' progress function moves the bytes; the caller calls it, or msi_exec_poll does.
+ *     The caller calls the links' progress function, which moves the bytes.
  *  2. An exec is reusable. It allocates nothing once it has grown to the largest plan.
  *  3. The plan, the buffers and the links must stay valid until the run ends. A failed run leaves transfers
  *     posted on the links that still work. Close these links before the exec is begun again or freed.
@@ -49,8 +49,6 @@ struct msi_exec {
 mst_status msi_exec_begin(struct msi_exec *exec, const struct msi_exec_run *run);
 /* Returns true if a step started or completed. */
 bool msi_exec_advance(struct msi_exec *exec);
-/* Advances the run and the links that it waits for. Returns true if a step or a link made progress. */
-bool msi_exec_poll(struct msi_exec *exec);
 static inline bool msi_exec_over(const struct msi_exec *exec) {
     return exec->left == 0 || exec->status != MST_OK;
 }

@@ -4,15 +4,15 @@
  *
  *  1. Collectives of a communicator run one after the other, in the order of their submission. Different
  *     communicators are independent of each other.
- *  2. A blocking operation runs on its caller's thread. The first non-blocking one starts the communicator's
- *     own thread, and from then on everything happens under the lock; before, one thread at a time uses the
- *     communicator and nothing is locked.
+ *  2. Everything happens under the lock; a thread that waits lets go of it. A blocking operation runs on its
+ *     caller's thread. The communicator's own thread is started by the first non-blocking operation, and when
+ *     a thread comes while another one waits. From then on it advances all operations.
  *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the
  *     communicator: what is under way and what comes later fails with the same message, and the other ranks
  *     are told. A barrier moves no data: a barrier of the native engines that only timed out or was cancelled
  *     leaves the communicator usable.
- *  4. Nothing is allocated once as many operations have been under way at a time as ever will be, except for
- *     unexpected messages beyond some MiB.
+ *  4. Operations are reused. Memory is allocated only if more operations are under way than ever before, and
+ *     for unexpected messages beyond some MiB.
  */
 #ifndef MSI_COMM_COMM_H
 #define MSI_COMM_COMM_H
@@ -38,40 +38,40 @@ struct msi_waiting {
     struct msi_call_signature signature;
 };
 
-/* What a communicator asks of its group. */
+/* Functions of the group that a communicator calls. */
 struct msi_comm_hooks {
-    void *context; /* passed to all of them */
+    void *context; /* passed to each of them */
     /* Runs requests on the world's store. */
     mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
     /* Learns from the store which ranks have died or left. */
     mst_status (*refresh)(void *context);
     /* Is the group rank known to have died or left? */
     bool (*is_gone)(void *context, int rank);
-    /* Is it known to have died? */
+    /* Is the group rank known to have died? */
     bool (*has_died)(void *context, int rank);
     /* Fails with MST_ERR_PEER_LOST and says what became of the group rank. */
     mst_status (*say_lost)(void *context, int rank);
-    /* Its global rank. */
+    /* The global rank of a group rank. */
     int (*global)(void *context, int rank);
-    /* The address at which other hosts reach it. */
+    /* The address at which other hosts reach a group rank. */
     const char *(*address)(void *context, int rank);
     /* "rank 3 (host a, pid 12)", or for -1 the group itself; returns out. */
     const char *(*show)(void *context, int rank, char *out, size_t size);
     /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the
      * others. */
     mst_status (*agree)(void *context, const struct msi_wait *wait);
-    /* The same during a long wait, for an operation that other ranks may never call. */
+    /* The same check during a long wait for an operation that other ranks may never call. */
     mst_status (*look)(void *context, const struct msi_waiting *at);
 };
 
 /* What engines need to know of the world. Pointers are borrowed. */
 struct msi_comm_config {
-    struct msi_endpoint *endpoint;   /* the world's */
-    const struct msi_tuning *tuning; /* which algorithms */
+    struct msi_endpoint *endpoint;   /* of the world */
+    const struct msi_tuning *tuning; /* how algorithms are selected */
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;
-    const mst_backend *backend; /* module: whose engine it is */
-    uint32_t forced; /* module: kinds that are composed though the backend has them: 1 << MST_KIND_… */
+    const mst_backend *backend; /* module: the loaded backend */
+    uint32_t forced; /* module: kinds that are composed even if the backend has them: 1 << MST_KIND_… */
     bool stage;      /* module: memory that the backend cannot use is copied */
     bool check;      /* module: ranks compare collectives before the backend begins them */
 };
@@ -82,7 +82,7 @@ struct msi_comm_options {
     int rank, size;
     const int *pids;      /* by group rank; copied */
     const int *hosts;     /* by group rank: its host, numbered from 0 without gaps; copied */
-    int n_hosts, largest; /* number of hosts; ranks of the group on the host that has most */
+    int n_hosts, largest; /* number of hosts; the most ranks of the group on one host */
     int local_ranks;      /* ranks of the world on this host */
     struct msi_comm_config config;
 };
@@ -97,11 +97,11 @@ struct msi_failure {
     char remedy[200];
 };
 
-/* How a step of a collective failed, before it is put into words. */
+/* How a step of a collective failed. The error message is written from it later. */
 struct msi_fault {
     mst_status status;
     int culprit;     /* group rank; -1: none */
-    uint64_t seq;    /* the operation in which ranks differ, where that is an earlier one; else 0 */
+    uint64_t seq;    /* the earlier operation in which the ranks differ; 0: this operation */
     const char *why; /* borrowed */
 };
 
@@ -112,19 +112,19 @@ struct mst_work {
     struct msi_wait
         wait; /* its deadline is set when the clock is first read: a short operation never reads it */
     struct msi_op_trace op_trace;
-    struct msi_file_tail tail; /* of the operation that it was used for last */
+    struct msi_file_tail tail; /* of the last operation that used this struct */
 
     struct msi_list node; /* in one list of the communicator */
     struct msi_comm *comm;
     uint64_t seq;        /* collectives: the number that the engine gave it */
     int source;          /* receives: the group rank whose message was matched; -1: none yet */
-    bool numbered;       /* message: it has a number that can be taken back, see comm_internal.h */
-    bool held;           /* the program has a handle of it, … */
+    bool numbered;       /* message: it has a number, which msi_comm_unnumber takes back */
+    bool held;           /* the program has a handle of the work, … */
     unsigned generation; /* … which is of this generation */
     bool begun, done;
     bool abandoned; /* the program will not wait for it */
     bool blocking;  /* the program waits, without a cancellation, and nothing else is under way */
-    unsigned batch; /* it belongs to; 0: none */
+    unsigned batch; /* the batch that it belongs to; 0: none */
     struct msi_fault fault;
     struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);
@@ -133,7 +133,7 @@ struct mst_work {
     const void **in_list;
     void **out_list;
     size_t *in_counts, *out_counts;
-    void *state; /* the engine's */
+    void *state; /* of the engine */
 };
 
 mst_status msi_comm_new(const struct msi_comm_options *options, const struct msi_comm_hooks *hooks,
@@ -145,69 +145,82 @@ void msi_comm_tell_end(struct msi_comm *comm, mst_status status);
 
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
-/* Has it failed, or could its backend not be opened? */
+/* Has the communicator failed, or could its backend not be opened? */
 bool msi_comm_has_failed(struct msi_comm *comm);
-/* How many collectives were begun, and the prefix of its keys. */
+/* The number of collectives that were begun, and the prefix of the communicator's keys. */
 uint64_t msi_comm_count(const struct msi_comm *comm);
 const char *msi_comm_key(const struct msi_comm *comm);
 
 /* Joins the ranks of the group, which all call it, before their first operation. */
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel);
 
-/* Fails as the communicator has, if it has. */
+/* Fails with the failure of the communicator, if it has failed. */
 mst_status msi_comm_check(struct msi_comm *comm);
 
-/* An operation to fill in: its description is zeroed, with root, peer and sender -1. */
+/*
+ * An operation to fill in: its description is zeroed, with root, peer and sender -1. On success the caller
+ * holds the lock until one of msi_comm_run, msi_comm_submit, msi_comm_enqueue, msi_comm_begin_here and
+ * msi_comm_release_op has returned.
+ */
 mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                              struct mst_work **work);
 /* Copies the arrays of the description, so that the caller need not keep them. */
 void msi_comm_copy_arrays(struct mst_work *work);
-/* Gives back one that was not submitted. */
+/* What an operation is, or the one that it was used for last. */
+struct msi_op_call {
+    const char *name;
+    mst_site site;
+};
+void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call);
+/* Gives back one that was not submitted, and lets go of the lock. */
 void msi_comm_release_op(struct mst_work *work);
 
 /*
- * Operations submitted between the two are a batch: they begin together, where the engine can do that. False:
- * it cannot, and there is nothing to end. Batches of different threads come one after the other.
+ * Operations submitted between begin and end are a batch: they begin together, if the engine can do that.
+ * False: the engine cannot, and the caller must not call end. Batches of different threads come one after the
+ * other.
  */
 bool msi_comm_batch_begin(struct msi_comm *comm);
 void msi_comm_batch_end(struct msi_comm *comm);
 
 /*
- * A blocking message that needs no operation: one that fits, whole, into the free space of the link, or that
- * has arrived whole, or arrives within a short spin. True: it is done. False: nothing has happened, and an
- * operation is needed.
+ * Transfers a blocking message without an operation: a send that fits into the free space of the link, or a
+ * receive of a message that has arrived completely or arrives within a short spin. True: the message is done.
+ * False: nothing has happened, and an operation is needed.
  */
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op);
-/* The number of one that is done: see prof/record/message_seq.h. Called once, and only while profiling. */
+/* The number of a message that msi_comm_message_now has transferred: see prof/record/message_seq.h. Called
+ * once, and only while profiling. */
 uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_op *op);
 
 /* The next three join the ranks of the group first, if they have not been joined. */
-/* Runs it to its end, and takes it back. */
+/* Runs the operation to its end, and releases it. */
 mst_status msi_comm_run(struct mst_work *work);
-/* Starts it; it stays until msi_comm_finish or msi_comm_abandon. */
+/* Starts the operation. It exists until msi_comm_finish or msi_comm_abandon. */
 mst_status msi_comm_submit(struct mst_work *work);
-/* Orders it on its stream, and takes it back; one that cannot be ordered there is run to its end. */
+/* Orders the operation on its stream, and releases it. Runs it to its end if it cannot be ordered there. */
 mst_status msi_comm_enqueue(struct mst_work *work);
-/* The program's handle of one that was submitted. */
+/* The program's handle of an operation that was submitted. */
 mst_work *msi_comm_export(struct mst_work *work);
 
 /*
  * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or
- * freed before, or whose group is gone.
+ * freed before, or whose group was destroyed.
  */
-/* Waits for its end and takes it back; MST_ERR_TIMEOUT or MST_ERR_CANCELLED leave it as it was. */
+/* Waits for the end of the operation and releases it. MST_ERR_TIMEOUT and MST_ERR_CANCELLED leave it as it
+ * was. */
 mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait);
-/* Is it done? Advances it if not. */
+/* Is the operation done? Advances it if not. */
 mst_status msi_comm_test(mst_work *handle, bool *done);
-/* Its result; MST_ERR_STATE too if it is not done yet. */
+/* The result of the operation; MST_ERR_STATE also if it is not done yet. */
 mst_status msi_comm_result(mst_work *handle);
-/* The program does not wait for it. */
+/* Releases the handle: the program does not wait for the operation. */
 mst_status msi_comm_abandon(mst_work *handle);
-/* The same, but returns its failure if it has failed by now. If it fails later, so do those submitted
- * after it. */
+/* The same, but returns the failure of an operation that has failed by now. If it fails later, the operations
+ * submitted after it fail too. */
 mst_status msi_comm_leave(mst_work *handle);
-/* Calls back when it is done, or now. A callback may begin operations and give back works, but must not
- * wait. */
+/* Calls the callback when the operation is done, or now if it is. A callback may begin operations and free
+ * works, but must not wait. */
 mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
 /* Is this thread in a callback? And the failure of a call that would wait there. */
 bool msi_comm_in_callback(void);

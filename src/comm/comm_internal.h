@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "comm/engine.h"
+#include "os/lock.h"
 #include "prof/record/message_seq.h"
 
 /* How long a wait has gone on. */
@@ -26,8 +27,8 @@ struct msi_comm_ranks {
 
 /* What an engine tells about itself when it opens. */
 struct msi_engine_traits {
-    uint32_t spins;        /* looks before the processor is given away */
-    int max_fds;           /* of poll_fds */
+    uint32_t spins;        /* checks before the thread yields the processor */
+    int max_fds;           /* most descriptors that poll_fds writes */
     bool own_thread;       /* only the thread that opened it may call it */
     bool batches;          /* operations of a batch begin together */
     bool by_clock;         /* progress may take long, so that only the clock tells how long a wait is … */
@@ -41,9 +42,9 @@ struct msi_engine_traits {
 struct msi_comm_lists {
     struct msi_list queue;    /* collectives under way; the first one is being run */
     struct msi_list messages; /* messages under way, all at a time */
-    struct msi_list ended;    /* over, but for their callbacks */
+    struct msi_list ended;    /* ended, but their callbacks have not run */
     struct msi_list kept;     /* done, and not waited for yet */
-    struct msi_list spare;    /* to be used again */
+    struct msi_list spare;    /* free, for reuse */
 };
 
 struct msi_comm {
@@ -55,7 +56,7 @@ struct msi_comm {
     struct msi_comm_hooks hooks;
 
     const struct msi_engine *engine;
-    void *state; /* the engine's */
+    void *state; /* of the engine */
     struct msi_engine_traits traits;
     bool joined; /* the engine is open */
 
@@ -63,11 +64,12 @@ struct msi_comm {
     struct msi_comm_lists ops;
     struct msi_message_seq message_seq; /* numbers of messages, while profiling */
 
-    pthread_mutex_t lock; /* rule 2 */
-    pthread_cond_t changed;
+    struct msi_lock lock; /* rule 2 */
+    struct msi_condition changed;
     pthread_t thread;
-    bool threaded, ending; /* the lock is used; the thread is to end */
-    bool sleeping;         /* the thread sleeps until something that it knew of happens */
+    bool threaded, ending; /* the communicator's thread advances the operations; it is to end */
+    int inside;            /* threads that run a blocking operation themselves */
+    bool sleeping;         /* a thread sleeps until something that it knew of happens */
 
     struct {
         bool running;          /* callbacks of operations that ended … */
@@ -75,7 +77,7 @@ struct msi_comm {
         struct mst_work *work; /* … which is in the callback of this one */
     } callbacks;
     struct {
-        unsigned current, count; /* number of the one that is being submitted, 0: none; how many there were */
+        unsigned current, count; /* the batch that is being submitted, 0: none; number of batches so far */
         pthread_t thread;        /* the thread that submits it: batches do not mix */
         bool messages;           /* some messages of a batch may not have begun */
     } batch;
@@ -88,32 +90,21 @@ struct msi_comm {
 
 /* Rule 2. */
 static inline void msi_comm_lock(struct msi_comm *comm) {
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    msi_lock_enter(&comm->lock);
 }
 static inline void msi_comm_unlock(struct msi_comm *comm) {
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    msi_lock_leave(&comm->lock);
 }
 
-/* Lets go of the lock to ask the store. The communicator may have changed when msi_comm_hold, given the
- * result, returns. */
-static inline bool msi_comm_let_go(struct msi_comm *comm) {
-    bool locked = comm->threaded;
-    if (locked) pthread_mutex_unlock(&comm->lock);
-    return locked;
-}
-static inline void msi_comm_hold(struct msi_comm *comm, bool locked) {
-    if (locked) pthread_mutex_lock(&comm->lock);
-}
-
-/* Of a wait whose clock does not run yet. */
+/* The deadline of a wait before the clock is read. */
 #define MSI_NO_DEADLINE INT64_MAX
 
-/* How often to look before the processor is given away: once where another rank needs it. */
+/* Checks before the thread yields the processor: one if the host is oversubscribed. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
     return comm->ranks.oversubscribed ? 1 : comm->traits.spins;
 }
 
-/* Between two looks. */
+/* Pauses between two checks. */
 static inline void msi_relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -128,7 +119,7 @@ static inline int msi_comm_global(const struct msi_comm *comm, int rank) {
 static inline const char *msi_comm_show(const struct msi_comm *comm, int rank, char *out, size_t size) {
     return comm->hooks.show(comm->hooks.context, rank, out, size);
 }
-/* The group rank of a global one; -1: none. */
+/* The group rank of a global rank; -1: none. */
 static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
     for (int r = 0; r < comm->size && global >= 0; r++)
         if (comm->ranks.globals[r] == global) return r;
@@ -139,7 +130,8 @@ static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
  * ends with it. */
 struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_work *work);
 
-/* For open slots, first of all: have the ranks that are known to have chosen a backend chosen the same? */
+/* Called first by the open slots of engines: have all ranks that are known to have chosen a backend chosen
+ * the same? */
 static inline mst_status msi_comm_agree(const struct msi_comm *comm, const struct msi_wait *wait) {
     return comm->hooks.agree(comm->hooks.context, wait);
 }
@@ -154,13 +146,14 @@ static inline bool msi_comm_has_thread(const struct msi_comm *comm) {
     return comm->threaded && !comm->traits.own_thread;
 }
 
-/* The operation cannot begin: profilers are told, and it is released. Returns the status. */
+/* Ends an operation that cannot begin: completes the profiler's record and releases the operation. Returns
+ * the status. */
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status);
 /* Completes the profiler's record of an operation. */
 void msi_comm_trace_end(struct mst_work *work);
 /* Completes an operation; it counts as done after its callback has returned. */
 void msi_comm_end(struct mst_work *work);
-/* Its callback, if it has one, has returned. */
+/* Marks an operation as done, after its callback has returned. */
 void msi_comm_finish_op(struct mst_work *work);
 
 /* The group rank at the other end of a message; -1: none yet. */
@@ -168,8 +161,8 @@ static inline int msi_comm_peer(const struct mst_work *work) {
     return work->source >= 0 ? work->source : work->op.desc.peer;
 }
 
-/* The message is issued, or matched if it is from any source: the rank at its other end is known. Under
- * the lock. */
+/* Numbers a message when it is issued, or when it is matched if it is from any source: the rank at its other
+ * end is known then. Under the lock. */
 static inline void msi_comm_number(struct mst_work *work, int peer) {
     const mst_backend_op *desc = &work->op.desc;
     if (!msi_sinks_on()) return;
@@ -178,7 +171,8 @@ static inline void msi_comm_number(struct mst_work *work, int peer) {
         msi_message_seq_next(&work->comm->message_seq, peer, desc->tag, desc->kind == MST_KIND_SEND);
     if (work->op_trace.on) msi_op_trace_number(&work->op_trace, number);
 }
-/* It was withdrawn, and the other rank has seen nothing of it. Twice is harmless. */
+/* Takes back the number of a message that was withdrawn and of which the other rank has seen nothing. A
+ * second call has no effect. */
 static inline void msi_comm_unnumber(struct mst_work *work) {
     const mst_backend_op *desc = &work->op.desc;
     if (work->numbered && work->source < 0)
@@ -198,8 +192,9 @@ static inline bool msi_comm_advance(struct msi_comm *comm) {
     return comm->engine->progress(comm);
 }
 /*
- * For engines that run collectives one at a time: advances the first one, by step, and all that can follow.
- * leave is called for one that had begun and has failed while the communicator goes on; it may be NULL.
+ * For engines that run collectives one at a time: calls step for the first collective, and for the next ones
+ * as long as they can advance. Calls leave, which may be NULL, for a collective that had begun and failed
+ * while the communicator continues.
  */
 bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(struct mst_work *),
                             void (*leave)(struct mst_work *));
@@ -212,12 +207,12 @@ static inline enum msi_advance msi_fault(struct mst_work *work, mst_status statu
 }
 
 /*
- * Nothing moved: waits a little, in the way that is best by now. Fails the communicator if the deadline of an
- * operation has passed, it was cancelled or a rank that it needs is lost. may_sleep false: only spins or
- * yields.
+ * Called when nothing moved: spins, yields or sleeps, depending on how long the wait has lasted. Fails the
+ * communicator if the deadline of an operation has passed, it was cancelled or a rank that it needs is lost.
+ * may_sleep false: only spins or yields.
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
-/* Has it waited so briefly that it should not sleep yet? */
+/* Is the wait too short for a sleep so far? */
 bool msi_comm_is_patient(const struct msi_idle *idle);
 /* Frees what sleeping has allocated. */
 void msi_comm_stop_watching(struct msi_comm *comm);
@@ -229,17 +224,17 @@ static inline bool msi_comm_hear_failure(struct msi_comm *comm) {
 
 /* On another thread than the communicator's own: msi_comm_advance, and the callbacks of what ended. */
 bool msi_comm_help(struct msi_comm *comm);
-/* Under the lock: puts it among the spare ones, whichever list it is in. */
+/* Under the lock: moves an operation from its list to the spare ones. */
 static inline void msi_comm_spare(struct mst_work *work) {
     msi_list_remove(&work->node);
     msi_list_push(&work->comm->ops.spare, &work->node);
 }
 
-/* Is it done, or is this thread in its callback? */
+/* Is the operation done, or is this thread in its callback? */
 bool msi_comm_is_over(const struct mst_work *work);
-/* The result of one that is over. */
+/* The result of an operation that is over. */
 mst_status msi_comm_explain(const struct mst_work *work);
-/* Under the lock: waits for one that the program holds with this generation, and takes it back. */
+/* Under the lock: waits for an operation that the program holds with this generation, and releases it. */
 mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const struct msi_wait *wait);
 
 /* Calls a work's callback. */
@@ -248,22 +243,23 @@ void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void
 void msi_comm_call_off(struct msi_comm *comm);
 
 /*
- * Ends the operation with the thread's last failure, which blames a group rank or nobody (-1), and with it
- * the communicator, unless rule 3 spares it; the others are told.
+ * Ends the operation with the thread's last failure, which blames a group rank or none (-1). Ends the
+ * communicator too, unless rule 3 of comm.h exempts the failure, and informs the other ranks.
  */
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *work, mst_status status, int culprit);
-/* The same with work->fault, put into words. */
+/* The same with a message about work->fault. */
 void msi_comm_fail_fault(struct mst_work *work);
-/* Keeps the thread's last failure, which blames a group rank or nobody (-1). */
+/* Stores the thread's last failure, which blames a group rank or none (-1). */
 void msi_comm_keep(struct msi_comm *comm, struct msi_failure *failure, mst_status status, int culprit);
-/* Ends the communicator with the failure of an operation; the others are told. */
+/* Ends the communicator with the failure of an operation, and informs the other ranks. */
 void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *work);
-/* Fails this thread with a failure that was kept. */
+/* Fails this thread with a failure that was stored. */
 mst_status msi_comm_repeat(const struct msi_failure *failure);
 
-/* Fails with what became of a rank that cannot be reached any more, and why. */
+/* Fails because a rank cannot be reached any more; the message says what happened to the rank. */
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why);
-/* Fails with the ranks that have not come to an operation at its deadline. *culprit is a group rank or -1. */
+/* Fails at the deadline of an operation; the message names the ranks that have not reached it. *culprit is a
+ * group rank or -1. */
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit);
 
 #endif

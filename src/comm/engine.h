@@ -3,14 +3,14 @@
  *
  * There are three engines: shared memory among the ranks of one host (engine/shm), plans over links between
  * hosts (engine/net), and loaded backends such as mpi, gloo and nccl (engine/module). group/ picks one when
- * it makes a communicator. comm/ knows this table only; an engine keeps its state behind comm->state, and
+ * it creates a communicator. comm/ knows this table only; an engine keeps its state behind comm->state, and
  * what it keeps for one operation behind work->state.
  *
  *  1. The engine borrows everything that it is passed. Buffers in an operation's description belong to the
  *     program until msi_comm_end has been called for the operation.
  *  2. Slots do not block unless they say so. They are called by one thread at a time: with the communicator's
  *     lock held once it has a thread, else by the only thread that uses it. A slot that has to ask the store
- *     lets go of the lock (msi_comm_let_go) and must expect that queues have changed when it has it again.
+ *     lets go of the lock (msi_comm_unlock) and must expect that queues have changed when it has it again.
  *  3. A slot reports that an operation fails with msi_comm_fail, or as its comment says. Failing one
  *     operation normally ends the communicator (comm.h, rule 3).
  *  4. A slot that is marked optional may be NULL.
@@ -22,9 +22,9 @@
 
 #include <poll.h>
 
-/* How far one step of an operation has got. */
+/* The result of one step of an operation. */
 enum msi_advance {
-    MSI_BLOCKED, /* nothing to do before another rank does something */
+    MSI_BLOCKED, /* must wait for another rank */
     MSI_MOVED,
     MSI_DONE,
     MSI_FAILED, /* work->fault says how */
@@ -40,12 +40,13 @@ struct msi_engine {
     /*
      * Joins the ranks of the group, for the first operation that needs them. May block, at most until wait
      * ends; no lock is held. Is called again after it failed. On success comm->traits is filled in. Errors:
-     * MST_ERR_STALLED, TIMEOUT, CANCELLED (the ranks have not come), PEER_LOST, MISMATCH, MEMORY, SYSTEM, …
+     * MST_ERR_STALLED, TIMEOUT, CANCELLED (not all ranks have arrived), PEER_LOST, MISMATCH, MEMORY, SYSTEM,
+     * …
      */
     mst_status (*open)(struct msi_comm *comm, const struct mst_work *first, const struct msi_wait *wait);
 
-    /* Frees what open has made; operations may be under way and are forgotten. Is called once, also if
-     * open failed or never was called. Must not wait for other ranks. */
+    /* Frees what open has created. Drops operations that are under way. Is called once, also if open failed
+     * or was never called. Must not wait for other ranks. */
     void (*close)(struct msi_comm *comm);
 
     /* Begins a message, before it is first advanced. If it fails, nothing has happened. Optional. */
@@ -64,12 +65,12 @@ struct msi_engine {
      * moved or ended. */
     bool (*progress)(struct msi_comm *comm);
 
-    /* Does the collective still need something of that rank? */
+    /* Does the collective still need something from that rank? */
     bool (*waits_for)(const struct mst_work *work, int rank);
-    /* The ranks that have not come to the collective, as far as the engine sees them: writes at most max
-     * and returns how many. */
+    /* The ranks that have not reached the collective, as far as the engine knows: writes at most max and
+     * returns how many there are. */
     int (*missing)(const struct mst_work *work, int *ranks, int max);
-    /* What a rank called, where ranks disagree on the collective. Optional. */
+    /* What a rank called, if ranks disagree on the collective. Optional. */
     const struct msi_call_signature *(*signature_of)(const struct mst_work *work, int rank);
 
     /* Has that rank destroyed the group? Optional. */
@@ -77,22 +78,22 @@ struct msi_engine {
     /* Has another rank announced that the group has failed? Then fails it here too and returns true.
      * Optional. */
     bool (*hear_failure)(struct msi_comm *comm);
-    /* Has a rank that the collective expects nothing of called something else? Then work->fault says so.
+    /* Has a rank from which the collective expects nothing called something else? Then sets work->fault.
      * Optional. */
     bool (*overhear)(struct mst_work *work);
-    /* Accepts the links that other ranks have offered meanwhile. Called now and then during a wait.
+    /* Accepts the links that other ranks have offered meanwhile. Called from time to time during a wait.
      * Optional. */
     void (*accept)(struct msi_comm *comm);
     /* The operation has failed here: tells the other ranks. Optional; failures also go through the store
      * if traits.uses_store. */
     void (*announce_failure)(const struct mst_work *work);
 
-    /* About to sleep: makes other ranks wake this one. False: it cannot sleep now. Optional. */
+    /* Prepares a sleep: makes other ranks wake this one. False: this rank cannot sleep now. Optional. */
     bool (*sleep_begin)(struct msi_comm *comm, const struct mst_work *work);
     /* Writes the descriptors that end the sleep, at most traits.max_fds; returns how many. */
     int (*poll_fds)(struct msi_comm *comm, struct pollfd *fds);
     void (*sleep_end)(struct msi_comm *comm);
-    /* Ends the sleep of the communicator's thread: it waits for something else by now. Optional. */
+    /* Ends the sleep of the communicator's thread, because it has something new to wait for. Optional. */
     void (*wake)(struct msi_comm *comm);
 
     /* Fills in the profiler's record: backend, algorithm, time on the device. */
@@ -101,11 +102,11 @@ struct msi_engine {
     uint64_t (*count)(const struct msi_comm *comm);
 
     /*
-     * Optional: orders the operation on its stream. *enqueued: it is there and the communicator is through
-     * with it; else it goes through the queue. The communicator's thread runs.
+     * Optional: orders the operation on its stream. *enqueued true: it is there, and the communicator does
+     * not use it any more; false: it goes through the queue. The communicator's thread is running.
      */
     mst_status (*enqueue)(struct mst_work *work, bool *enqueued);
-    /* The communicator's thread has no operation: looks after those on streams. False: there is none.
+    /* The communicator's thread has no operation: checks those on streams. False: there are none.
      * Optional. */
     bool (*watch_streams)(struct msi_comm *comm);
 };

@@ -12,7 +12,7 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
     return msi_blame(st, f->global);
 }
 
-/* Rule 3. */
+/* Rule 3 of comm.h: may the communicator continue? */
 static bool spares_the_comm(const struct mst_work *work, mst_status status) {
     /* p2p/ knows whether its link is usable */
     if (msi_op_is_message(&work->op)) return status != MST_ERR_PEER_LOST;
@@ -49,7 +49,8 @@ void msi_comm_tell_end(struct msi_comm *comm, mst_status status) {
     msi_failure_report_post(comm, &failure);
 }
 
-/* That rank, if it is known to be lost, or another: a rank may leave because of another. -1: none. */
+/* The given rank if it is known to be lost, else another lost rank, since a rank may leave because of
+ * another; -1: none. */
 static int find_lost(struct msi_comm *comm, int rank) {
     if (comm->hooks.is_gone(comm->hooks.context, rank)) return rank;
     for (int r = 0; r < comm->size; r++)
@@ -74,10 +75,10 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     msi_comm_show(comm, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
-        return msi_fail(status, "see this process's limits on memory, mappings and descriptors",
+        return msi_fail(status, "check the limits of this process on memory, mappings and descriptors",
                         "cannot reach %s: %s", who, why);
     return msi_fail(status, "look at that rank's own message; the group must be recreated",
-                    "%s has given up this group: %s", who, why);
+                    "%s gave up this group: %s", who, why);
 }
 
 static mst_status say_fault(const struct mst_work *work) {
@@ -85,7 +86,7 @@ static mst_status say_fault(const struct mst_work *work) {
     const struct msi_fault *fault = &work->fault;
     char who[200], theirs[200], ours[200];
     if (fault->culprit < 0) return msi_fail(fault->status, NULL, "%s", fault->why);
-    /* Where a lost rank listened, another process may listen by now, which does not know the group. */
+    /* Another process, which does not know the group, may listen at the address of a lost rank by now. */
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
         fault->status == MST_ERR_PROTOCOL)
         return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why);
@@ -94,7 +95,7 @@ static mst_status say_fault(const struct mst_work *work) {
                                     *other = comm->engine->signature_of(work, fault->culprit);
     msi_comm_show(comm, fault->culprit, who, sizeof who);
     return msi_fail(fault->status, "all ranks of a group must make the same calls in the same order",
-                    "as operation %llu of the group this rank called %s, but %s called %s: %s",
+                    "operation %llu of the group is %s on this rank, but %s called %s: %s",
                     (unsigned long long)seq, msi_call_signature_show(own, ours, sizeof ours), who,
                     msi_call_signature_show(other, theirs, sizeof theirs), fault->why);
 }
@@ -103,7 +104,7 @@ void msi_comm_fail_fault(struct mst_work *work) {
     msi_comm_fail(work->comm, work, say_fault(work), work->fault.culprit);
 }
 
-/* Ranks that have come and that the operation waits for all the same; returns how many. */
+/* Ranks that have reached the operation, but from which it still needs something; returns how many. */
 static int stuck(const struct mst_work *work, int *ranks, int max) {
     const struct msi_comm *comm = work->comm;
     int n = 0;
@@ -130,8 +131,8 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *wo
     if (late > listed && used < sizeof list)
         snprintf(list + used, sizeof list - used, " and %d more", late - listed);
     *culprit = late && !(came && late > 1) ? ranks[0] : -1; /* a rank that came may itself wait for another */
-    return msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                    "%d of %d ranks of %s came to %s in time; %s: %s", comm->size - (came ? 0 : late),
+    return msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                    "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (came ? 0 : late),
                     comm->size, msi_comm_show(comm, -1, group, sizeof group), work->op.name,
-                    came ? "not through with it" : "missing", late ? list : "none is known");
+                    came ? "not finished" : "missing", late ? list : "none is known");
 }

@@ -39,7 +39,7 @@ static uint64_t hash_counts(const mst_backend_op *desc, int ranks) {
     return msi_hash(counts, (size_t)ranks * sizeof *counts, key);
 }
 
-/* A few multiplications. Operations that differ have, nearly surely, different hashes. */
+/* A fast hash. Operations that differ almost certainly have different hashes. */
 static uint32_t mix(mst_kind kind, const struct msi_call_signature *s, uint64_t extra) {
     uint64_t head = (uint64_t)kind | (uint64_t)s->dtype << 8 | (uint64_t)s->op << 16 |
                     (uint64_t)s->flags << 24 | (uint64_t)(uint32_t)s->root << 32;

@@ -37,7 +37,7 @@ struct msi_op {
     bool name_first;                   /* at the deadline name only the first rank that is missing */
     bool variable;                     /* message: only the sender knows its length */
     mst_bytes *bytes;                  /* receive of a variable length: where the allocated bytes go */
-    int *sender;                       /* receive: where the sender's global rank goes; may be NULL */
+    int *sender;                       /* receive: where the sender's rank goes; may be NULL */
 
     /* Derived from the above by msi_op_sign: what all ranks must call alike. */
     struct msi_call_signature signature;
@@ -69,18 +69,18 @@ struct msi_file_tail {
     char text[sizeof((struct msi_call_signature *)NULL)->file];
 };
 
-/* Fills in signature and hash for a collective among so many ranks. */
+/* Fills in signature and hash for a collective of the given number of ranks. */
 void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks);
 /* Writes "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_call_signature_show(const struct msi_call_signature *signature, char *out, size_t size);
 
 /* A tensor, or one block for each rank. */
 struct msi_blocks {
-    char *base;           /* block r begins r * each behind it … */
-    size_t each;          /* … and has so many bytes, unless counts is set */
-    char *const *list;    /* not NULL: where block r is */
-    const size_t *counts; /* not NULL: elements of block r; with base, blocks lie one behind the other, … */
-    const size_t *starts; /* … so many bytes behind it; set where msi_block is used with counts */
+    char *base;           /* block r begins r * each bytes after base … */
+    size_t each;          /* … and has each bytes, unless counts is set */
+    char *const *list;    /* not NULL: list[r] is the address of block r */
+    const size_t *counts; /* not NULL: block r has counts[r] elements; with base, blocks are contiguous … */
+    const size_t *starts; /* … and begin starts[r] bytes after base; needed by msi_block with counts */
     size_t element;
 };
 
@@ -119,7 +119,7 @@ static inline size_t msi_blocks_total(const struct msi_blocks *blocks, int n) {
     return elements * blocks->element;
 }
 
-/* Do so many bytes at in and at out have any in common? */
+/* Do the given number of bytes at in and at out overlap? */
 static inline bool msi_blocks_overlap(const struct msi_blocks *in, const struct msi_blocks *out,
                                       size_t bytes) {
     return in->base < out->base + bytes && out->base < in->base + bytes;

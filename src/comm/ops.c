@@ -10,7 +10,7 @@ void msi_comm_finish_op(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     work->done = true;
     msi_list_push(work->abandoned ? &comm->ops.spare : &comm->ops.kept, &work->node);
-    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
+    if (comm->threaded) msi_condition_tell(&comm->changed); /* else each thread looks for itself */
 }
 
 /* Fills in what is known only at the end. */

@@ -10,7 +10,7 @@
 
 enum {
     KEY_MAX = 768,
-    LISTED_MOST = 16, /* ranks in a note */
+    LISTED_MOST = 16, /* ranks in a report */
     NOTE_MAX = 280 + 12 * LISTED_MOST,
     GAVE_UP_MAX = 700,
     STORE_MS = 500,
@@ -52,9 +52,9 @@ void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, in
     comm->waiting.reported = hash;
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = wait_key(comm, comm->rank, key), .value = msi_cstr(text)}};
-    bool locked = msi_comm_let_go(comm);
+    msi_comm_unlock(comm);
     exec(comm, &x, 1); /* without it the others know a little less */
-    msi_comm_hold(comm, locked);
+    msi_comm_lock(comm);
     msi_store_rpc_free(&x, 1);
 }
 
@@ -66,7 +66,7 @@ void msi_wait_report_remove(struct msi_comm *comm) {
     msi_store_rpc_free(&x, 1);
 }
 
-/* Ranks that are looked at one after the other; each is there once. */
+/* Ranks to examine one after the other; each is listed once. */
 struct search {
     int *ranks, n;
     bool *seen;
@@ -78,7 +78,7 @@ static void look_at(struct search *search, int rank) {
     search->ranks[search->n++] = rank;
 }
 
-/* Does the rank wait in the operation, too? Then whom it waits for is looked at next. */
+/* Does the rank wait in the same operation, or is it ahead? If it waits, lists the ranks it waits for. */
 static bool follow(struct search *search, const struct msi_comm *comm, uint64_t seq, struct msi_str note) {
     char text[NOTE_MAX], *at;
     if (note.n == 0 || note.n >= sizeof text) return false;
@@ -140,7 +140,7 @@ static mst_status compare_next(struct msi_comm *comm, const struct msi_waiting *
     *culprit = next;
     mst_status st =
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
-                 "as operation %" PRIu64 " of the group this rank called %s, but %s called %s", seq,
+                 "operation %" PRIu64 " of the group is %s on this rank, but %s called %s", seq,
                  msi_call_signature_show(&at->signature, ours, sizeof ours),
                  msi_comm_show(comm, next, who, sizeof who), text + used);
     return msi_blame(st, msi_comm_global(comm, next));

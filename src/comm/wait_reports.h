@@ -13,16 +13,17 @@
 #include "comm/comm_internal.h"
 
 /*
- * This rank has waited for the collective since then: reports it, if that is long and the report would be
- * new. Lets go of the communicator's lock meanwhile.
+ * This rank has waited for the collective since then: reports it, if that is long and the report is new.
+ * Releases the communicator's lock meanwhile.
  */
 void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, int64_t since, int64_t now);
 /* Deletes the report. */
 void msi_wait_report_remove(struct msi_comm *comm);
 
 /*
- * The ranks that keep this one waiting in the collective: those that it waits for, and those that these wait
- * for by their reports, unless they wait themselves. Writes at most max and returns how many there are.
+ * The ranks that keep this rank waiting in the collective. Begins with the ranks that it waits for, and
+ * replaces each one that waits itself by those in its report. Writes at most max and returns how many there
+ * are.
  */
 int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max);
 

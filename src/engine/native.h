@@ -16,7 +16,7 @@ static inline struct msi_native *msi_native(const struct msi_comm *comm) {
     return comm->state;
 }
 
-/* Called first by open; again after it failed. */
+/* Called first by the open slots; again after they failed. */
 void msi_native_init(struct msi_comm *comm);
 void msi_native_close(struct msi_comm *comm);
 

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Stored with release by msi_set_default_world, loaded with acquire by every call. */
 static _Atomic(mst_group *) default_world;
@@ -30,8 +31,8 @@ mst_group *msi_call_group(const char *name, const mst_site *site, const mst_grou
 /* Not inline: calls that succeed do not pay for its stack. */
 __attribute__((noinline, cold)) static mst_status fail_not_member(const mst_group *group) {
     char show[96];
-    return msi_fail(MST_ERR_NOT_MEMBER, "only its ranks may call", "rank %d is not in %s", group->world->rank,
-                    msi_group_show(group, show, sizeof show));
+    return msi_fail(MST_ERR_NOT_MEMBER, "only ranks of the group may call it", "rank %d is not in %s",
+                    group->world->rank, msi_group_show(group, show, sizeof show));
 }
 
 /* The options of single calls, as bits. */
@@ -72,13 +73,25 @@ static unsigned bit(bool given, unsigned option) {
     return given ? option : 0;
 }
 
-static unsigned given_options(const mst_call *o) {
-    unsigned given = bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) |
-                     bit(o->deterministic, DETERMINISTIC) | bit(o->wait_all_ranks, WAIT_ALL_RANKS);
-    bool rare = o->in || o->counts || o->in_splits || o->out_splits || o->sender || o->factor != 0;
-    if (!rare) return given;
-    return given | bit(o->factor != 0, FACTOR) | bit(o->in, IN) | bit(o->counts, COUNTS) |
-           bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) | bit(o->sender, SENDER);
+/* Not inline: most calls give none of them. */
+__attribute__((noinline)) static unsigned given_options(const mst_call *o) {
+    return bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) | bit(o->deterministic, DETERMINISTIC) |
+           bit(o->wait_all_ranks, WAIT_ALL_RANKS) | bit(o->factor != 0, FACTOR) | bit(o->in, IN) |
+           bit(o->counts, COUNTS) | bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) |
+           bit(o->sender, SENDER);
+}
+
+/* Are all options of single calls zero, except .op, .root and .tag where the kind uses them? */
+static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
+    unsigned used = used_options[kind];
+    uintptr_t rare = (uintptr_t)o->in | (uintptr_t)o->counts | (uintptr_t)o->in_splits |
+                     (uintptr_t)o->out_splits | (uintptr_t)o->sender;
+    unsigned flags = (unsigned)o->deterministic | (unsigned)o->wait_all_ranks;
+    unsigned numbers = (used & OP ? 0 : (unsigned)o->op) | (used & ROOT ? 0 : (unsigned)o->root) |
+                       (used & TAG ? 0 : (unsigned)o->tag);
+    uint64_t factor; /* -0 counts as given */
+    memcpy(&factor, &o->factor, sizeof factor);
+    return !(rare | factor | flags | numbers);
 }
 
 /* Not inline, as fail_not_member. */
@@ -90,21 +103,19 @@ __attribute__((noinline, cold)) static mst_status fail_unused(const char *name, 
                     names[__builtin_ctz(unused)]);
 }
 
-mst_status msi_call_check_options(const char *name, enum msi_kind kind, const mst_call *options) {
+__attribute__((noinline)) mst_status msi_call_check_options(const char *name, enum msi_kind kind,
+                                                            const mst_call *options) {
     unsigned unused = given_options(options) & ~(unsigned)used_options[kind];
     return unused ? fail_unused(name, unused) : msi_check_timeout(options->timeout_ms);
-}
-
-mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call) {
-    return msi_call_open_as(msi_kind_name(kind), kind, given, call);
 }
 
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call) {
     if (given && given->size == sizeof *given && !given->positional) {
-        call->options = *given;
+        call->options = given;
     } else { /* from a program that was compiled with another version, or NULL */
-        mst_status st = msi_options_begin(name, &call->options, sizeof call->options, given);
+        mst_status st = msi_options_begin(name, &call->copy, sizeof call->copy, given);
+        call->options = &call->copy;
         if (st != MST_OK) return st;
     }
     call->name = name;
@@ -119,10 +130,11 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->op = NULL;
     call->variable = false;
     call->reducer = NULL;
-    call->group = msi_call_group(name, &call->options.site, call->options.group);
+    call->group = msi_call_group(name, &call->options->site, call->options->group);
     if (!call->group) return MST_ERR_STATE;
     if (call->group->rank < 0) return fail_not_member(call->group);
-    return msi_call_check_options(name, kind, &call->options);
+    if (gives_only_usual(kind, call->options) && call->options->timeout_ms >= 0) return MST_OK;
+    return msi_call_check_options(name, kind, call->options);
 }
 
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
@@ -153,7 +165,7 @@ __attribute__((noinline, cold)) static mst_status fail_no_rank(const struct msi_
 }
 
 mst_status msi_call_root(struct msi_call *call) {
-    call->root = call->options.root;
+    call->root = call->options->root;
     return call->root >= 0 && call->root < call->group->size ? MST_OK
                                                              : fail_no_rank(call, ".root", call->root);
 }
@@ -164,7 +176,7 @@ mst_status msi_call_peer(struct msi_call *call, const char *name, int peer) {
 }
 
 mst_status msi_call_reducer(struct msi_call *call) {
-    mst_op op = call->options.op;
+    mst_op op = call->options->op;
     if ((unsigned)op >= MST_OP_COUNT)
         return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …",
                         ".op is %d, which is not a valid op", (int)op);
@@ -174,16 +186,57 @@ mst_status msi_call_reducer(struct msi_call *call) {
                     mst_dtype_name(call->dtype));
 }
 
-mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
-    const mst_call *o = &call->options;
+/* Not inline, as fail_not_member. */
+__attribute__((noinline, cold)) static mst_status fail_concurrent(mst_group *group) {
+    struct msi_op_call other = {.name = "a collective"};
+    char show[96], where[300] = "";
+    /* Stored by msi_call_alloc. A work is not freed before its group, and changes under a lock only. */
+    struct mst_work *work = atomic_load_explicit(&group->gate.work, memory_order_acquire);
+    if (work) msi_comm_show_call(work, &other);
+    if (other.site.file)
+        snprintf(where, sizeof where, " (%s:%d, %s)", other.site.file, other.site.line, other.site.function);
+    return msi_fail(MST_ERR_STATE, "give each thread a group of its own, or call collectives in turn",
+                    "another thread is in %s%s on %s", other.name, where,
+                    msi_group_show(group, show, sizeof show));
+}
+
+static inline mst_status enter_gate(mst_group *group) {
+    /* Pairs with msi_gate_leave: what the last thread did in a collective is seen by this one. */
+    if (!atomic_exchange_explicit(&group->gate.held, true, memory_order_acquire)) return MST_OK;
+    return fail_concurrent(group);
+}
+
+mst_status msi_gate_enter(mst_group *group) {
+    return enter_gate(group);
+}
+
+void msi_gate_leave(mst_group *group) {
+    atomic_store_explicit(&group->gate.held, false, memory_order_release);
+}
+
+static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory *memory) {
+    const mst_call *o = call->options;
     struct msi_comm *comm;
-    mst_memory memory;
-    mst_status st = msi_group_comm(call->group, buffer, &comm, &memory);
-    msi_call_sequence(++*msi_call_number(call));
+    mst_status st = msi_group_comm(call->group, buffer, &comm, memory);
+    msi_call_sequence(msi_count_up(msi_call_number(call)));
     int timeout_ms = o->timeout_ms ? o->timeout_ms : call->group->timeout_ms;
     if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
+    return st;
+}
+
+mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
+    const mst_call *o = call->options;
+    mst_memory memory;
+    /* A collective that is part of a larger call finds the gate held by that call. */
+    call->gated = !msi_call_is_message(call) && !msi_whole_is_on(call->group);
+    mst_status st = call->gated ? enter_gate(call->group) : MST_OK;
+    if (st != MST_OK) return st;
+    st = alloc_op(call, buffer, &memory);
+    if (st != MST_OK && call->gated) msi_gate_leave(call->group);
     if (st != MST_OK) return st;
     struct msi_op *op = &call->work->op;
+    /* Loaded by fail_concurrent. */
+    if (call->gated) atomic_store_explicit(&call->group->gate.work, call->work, memory_order_release);
     msi_op_set_call(op, call->kind);
     op->site = o->site;
     op->deterministic = o->deterministic;
@@ -199,8 +252,8 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
 }
 
 static mst_status go(struct msi_call *call) {
-    mst_work **work = call->options.work;
-    if (!work) return call->options.stream ? msi_comm_enqueue(call->work) : msi_comm_run(call->work);
+    mst_work **work = call->options->work;
+    if (!work) return call->options->stream ? msi_comm_enqueue(call->work) : msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
     if (st == MST_OK) *work = msi_comm_export(call->work);
     return st;
@@ -209,7 +262,8 @@ static mst_status go(struct msi_call *call) {
 uint64_t msi_call_note(const struct msi_call *call) {
     struct msi_rank_state *state = msi_rank_state_on();
     if (!state) return 0;
-    return msi_rank_state_enter(state, call->name, &call->options.site, *msi_call_number(call),
+    return msi_rank_state_enter(state, call->name, &call->options->site,
+                                atomic_load_explicit(msi_call_number(call), memory_order_relaxed),
                                 msi_rank_state_size_dtype(call->group->size, (int)call->dtype), call->count);
 }
 
@@ -225,7 +279,9 @@ mst_status msi_call_submit(struct msi_call *call) {
     call->op = op;
     if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_sinks_on();
-    return watch ? go_watched(call, watch) : go(call);
+    mst_status st = watch ? go_watched(call, watch) : go(call);
+    if (call->gated) msi_gate_leave(call->group);
+    return st;
 }
 
 mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op) {
@@ -236,7 +292,7 @@ mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *o
     own->desc = op->desc;
     own->desc.root = own->desc.sender = -1;
     own->desc.memory = memory;
-    own->desc.stream = call->options.stream;
+    own->desc.stream = call->options->stream;
     own->bytes = op->bytes;
     own->sender = op->sender;
     own->variable = call->variable;

@@ -8,7 +8,8 @@
 
 /* A public call. */
 struct msi_call {
-    mst_call options;
+    const mst_call *options; /* the program's, or copy */
+    mst_call copy;
     mst_group *group;
     mst_work *work; /* NULL before all arguments are checked */
     const char *name;
@@ -17,6 +18,7 @@ struct msi_call {
     size_t element; /* bytes of one */
     size_t count;
     int root;                          /* group rank, also of a message's peer; -1: none */
+    bool gated;                        /* it has entered the group's gate */
     bool variable;                     /* message: only the sender knows its length */
     const struct msi_op *op;           /* its description, once there is one */
     uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
@@ -29,9 +31,23 @@ static inline bool msi_call_is_message(const struct msi_call *call) {
 }
 
 /* The number of collectives, or of messages, that the group has begun. Ranks agree on the former only. */
-static inline uint64_t *msi_call_number(const struct msi_call *call) {
+static inline _Atomic uint64_t *msi_call_number(const struct msi_call *call) {
     return msi_call_is_message(call) ? &call->group->messages : &call->group->operations;
 }
+
+/* Counts one up. Threads that send at the same time may count one for both: these are for display only. */
+static inline uint64_t msi_count_up(_Atomic uint64_t *count) {
+    uint64_t n = atomic_load_explicit(count, memory_order_relaxed) + 1;
+    atomic_store_explicit(count, n, memory_order_relaxed);
+    return n;
+}
+
+/*
+ * A thread is in a collective of the group from enter to leave. MST_ERR_STATE: another thread is, and both
+ * calls are named.
+ */
+mst_status msi_gate_enter(mst_group *group);
+void msi_gate_leave(mst_group *group);
 
 /* The default world, which a NULL group stands for; NULL if there is none. */
 mst_group *msi_default_world(void);
@@ -39,11 +55,13 @@ void msi_set_default_world(mst_group *world);
 /* The group of a handle (NULL: the default world), or NULL with the failure recorded. Names the call. */
 mst_group *msi_call_group(const char *name, const mst_site *site, const mst_group *handle);
 
-/* Copies the options and finds the group; fails if this rank is not in it. */
-mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call);
-/* The same for a call whose name is not that of its kind. */
+/* Checks the options and finds the group; fails if this rank is not in it. */
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
                             struct msi_call *call);
+/* The same for a call that has the name of its kind. */
+static inline mst_status msi_call_open(enum msi_kind kind, const mst_call *given, struct msi_call *call) {
+    return msi_call_open_as(msi_kind_names[kind], kind, given, call);
+}
 
 /* Fails if an option is given that calls of this kind do not use, or if .timeout_ms is negative. */
 mst_status msi_call_check_options(const char *name, enum msi_kind kind, const mst_call *options);
@@ -68,7 +86,7 @@ uint64_t msi_call_note(const struct msi_call *call);
 /*
  * A call that makes several operations, one after the other on this thread, has one profiler record: that of
  * the last operation, with these values. Between msi_whole_begin and msi_whole_end the group's other
- * operations on this thread are not recorded.
+ * operations on this thread are not recorded, and other threads cannot enter collectives of the group.
  */
 struct msi_whole {
     const char *name;
@@ -82,7 +100,14 @@ struct msi_whole {
     uint64_t begin, seq;     /* seq: of the first operation; 0: none was begun */
     struct msi_whole *outer; /* the one that a callback interrupts; NULL: none */
 };
-void msi_whole_begin(struct msi_whole *whole);
+mst_status msi_whole_begin(struct msi_whole *whole);
+/* Is this thread between the two, on this group? */
+bool msi_whole_is_here(const mst_group *group);
+extern _Atomic int msi_wholes; /* in all threads; reading it is cheaper than asking which are here */
+static inline bool msi_whole_is_on(const mst_group *group) {
+    /* Only the changes of this thread matter. */
+    return atomic_load_explicit(&msi_wholes, memory_order_relaxed) && msi_whole_is_here(group);
+}
 /* Records a failure before the last operation began. Returns status. */
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);
 

@@ -1,7 +1,6 @@
 /* call_trace.c - describes a call for the sinks: flight recorder and profiler. See call.h. */
 #include "group/call.h"
 #include "prof/record/event_ring.h"
-#include "prof/record/names.h"
 #include "prof/record/recorder.h"
 
 /* The bytes of a call, as they are counted for bandwidths. */
@@ -31,14 +30,24 @@ static int peer_of(const struct msi_call *call) {
 /* The composed call that this thread is in. */
 static _Thread_local struct msi_whole *current;
 
+_Atomic int msi_wholes;
+
+bool msi_whole_is_here(const mst_group *group) {
+    return current && current->group == group;
+}
+
 /* The composed call that the call is a part of; NULL: none, also inside a callback. */
 static struct msi_whole *whole_of(const struct msi_call *call) {
-    return current && current->group == call->group ? current : NULL;
+    return msi_whole_is_on(call->group) ? current : NULL;
+}
+
+static uint64_t number_begun(const struct msi_call *call) {
+    return atomic_load_explicit(msi_call_number(call), memory_order_relaxed);
 }
 
 /* The number of a message is known once it is issued. */
 static uint64_t number_of(const struct msi_call *call) {
-    return msi_call_is_message(call) ? call->number : *msi_call_number(call);
+    return msi_call_is_message(call) ? call->number : number_begun(call);
 }
 
 static const char *plain_name(const struct msi_call *call) {
@@ -48,7 +57,7 @@ static const char *plain_name(const struct msi_call *call) {
 
 /* .log_name, or the name of the call. */
 static const char *log_name(const struct msi_call *call) {
-    const char *name = call->options.log_name;
+    const char *name = call->options->log_name;
     return name && *name ? name : plain_name(call);
 }
 
@@ -62,7 +71,7 @@ static bool name_record(const struct msi_call *call, struct msi_record *record) 
 }
 
 static void fill_record(const struct msi_call *call, struct msi_record *record) {
-    const mst_call *o = &call->options;
+    const mst_call *o = call->options;
     int flags = o->work ? MSI_RECORD_WORK : 0;
     if (msi_call_is_message(call)) flags |= MSI_RECORD_MESSAGE;
     if (call->kind == MSI_KIND_SEND) flags |= MSI_RECORD_SEND;
@@ -91,14 +100,14 @@ static enum msi_flight_type flight_type(const struct msi_call *call) {
 
 static struct msi_flight_entry_ref begin_flight(const struct msi_call *call, uint64_t tick) {
     struct msi_flight_call entry = {.operation = call->name,
-                                    .site = &call->options.site,
+                                    .site = &call->options->site,
                                     .group = call->group->flight,
                                     .seq = number_of(call),
                                     .count = call->count,
                                     .dtype = (int)call->dtype,
                                     .type = flight_type(call),
                                     .peer = peer_of(call),
-                                    .tag = call->options.tag};
+                                    .tag = call->options->tag};
     return msi_flight_begin(&entry, tick);
 }
 
@@ -121,9 +130,9 @@ void msi_call_trace(const struct msi_call *call, unsigned sinks, struct msi_op_t
     if (sinks & MSI_SINK_FLIGHT) op_trace->ref = begin_flight(call, tick);
     if (!(sinks & MSI_SINK_RECORD)) return;
     struct msi_whole *whole = whole_of(call);
-    if (whole && !whole->seq) whole->seq = *msi_call_number(call);
+    if (whole && !whole->seq) whole->seq = number_begun(call);
     if (whole && !whole->last) return;
-    if (!call->options.prof && !msi_recorder_wants(log_name(call))) return;
+    if (!call->options->prof && !msi_recorder_wants(log_name(call))) return;
     if (!name_record(call, &op_trace->record)) return;
     op_trace->record.begin = tick;
     fill_record(call, &op_trace->record);
@@ -131,15 +140,19 @@ void msi_call_trace(const struct msi_call *call, unsigned sinks, struct msi_op_t
     op_trace->on |= MSI_SINK_RECORD;
 }
 
-void msi_whole_begin(struct msi_whole *whole) {
+mst_status msi_whole_begin(struct msi_whole *whole) {
+    mst_status st = msi_gate_enter(whole->group);
+    if (st != MST_OK) return st;
     whole->begin = msi_sinks_on() & MSI_SINK_RECORD ? msi_tick() : 0;
     whole->outer = current;
     current = whole;
+    atomic_fetch_add_explicit(&msi_wholes, 1, memory_order_relaxed);
+    return MST_OK;
 }
 
 static void record_failure(struct msi_whole *whole, mst_status status) {
     struct msi_op_trace op_trace;
-    struct msi_call call = {.options = *whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
+    struct msi_call call = {.options = whole->options, .group = whole->group, .kind = MSI_KIND_BARRIER};
     whole->last = true;
     msi_call_trace(&call, MSI_SINK_RECORD, &op_trace);
     msi_op_trace_end(&op_trace, status);
@@ -148,5 +161,7 @@ static void record_failure(struct msi_whole *whole, mst_status status) {
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status) {
     if (status != MST_OK && whole->seq && whole->begin && !whole->recorded) record_failure(whole, status);
     current = whole->outer;
+    atomic_fetch_sub_explicit(&msi_wholes, 1, memory_order_relaxed);
+    msi_gate_leave(whole->group);
     return status;
 }

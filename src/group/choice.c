@@ -109,7 +109,7 @@ static mst_status check_position(const mst_group *group, struct msi_str line, co
     if (msi_group_rank_of(group, rank) < 0) return MST_OK;
     if (find_count(line, at->comm + strlen(group->world->prefix)) >= at->seq) return MST_OK;
     msi_fail(MST_ERR_MISMATCH, "call mst_set_backend at the same point on all ranks of a group",
-             "%s called mst_set_backend to '%s' where %s called %s, operation %llu of %s",
+             "%s called mst_set_backend with '%s', but %s called %s as operation %llu of %s",
              msi_rank_show(group, rank, process, sizeof process), name,
              msi_rank_show(group, group->world->rank, here, sizeof here), at->name,
              (unsigned long long)at->seq, msi_group_show(group, show, sizeof show));

@@ -35,7 +35,7 @@ void msi_exchange_key(const mst_group *group, int number, char out[MSI_KEY_MAX])
 void msi_failure_write(const mst_group *group, mst_status status, char out[MSI_NOTE_MAX]);
 /* Fails with the failure that another rank has written; did: as in "gave up". MST_OK: none. */
 mst_status msi_failure_read(const mst_group *group, struct msi_str note, const char *did);
-/* Did a rank that had not arrived write it? */
+/* Was this written by a rank that had not arrived? */
 bool msi_called_off(struct msi_str end);
 
 /* Compares this rank's choice with the first rank's: MST_ERR_MISMATCH blames that rank. */

@@ -55,7 +55,7 @@ static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
     inner->desc = *op;
     inner->call = msi_op_call_of(op->kind);
     inner->reducer = msi_kind_reduces(op->kind) ? msi_reducer_get(op->dtype, op->op) : NULL;
-    if (op->tag < 0) inner->desc.tag = INT_MAX; /* programs number theirs from 0 up */
+    if (op->tag < 0) inner->desc.tag = INT_MAX; /* programs number their tags from 0 up */
     if (!msi_op_is_message(inner)) msi_op_sign(inner, &work->tail, engine->comm->size);
     op->request = work;
     return msi_comm_begin_here(work);
@@ -69,6 +69,7 @@ static mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool 
     if (!work->done) return MST_OK;
     mst_status st = msi_comm_explain(work);
     if (op->kind == MST_KIND_RECV) op->sender = work->source;
+    msi_comm_lock(comm);
     msi_comm_release_op(work);
     return st;
 }

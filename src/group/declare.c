@@ -1,5 +1,5 @@
 /*
- * declare.c - ranks compare the purpose of a group that they make together. The first one sets the group's
+ * declare.c - ranks compare the purpose of a group that they create together. The first rank sets the group's
  * key "for" to "RANK WHAT"; the others compare.
  */
 #include "base/error.h"
@@ -16,9 +16,10 @@ static mst_status compare(const mst_group *group, const char *what, struct msi_s
         return msi_fail(MST_ERR_PROTOCOL, NULL,
                         "the store holds '%.*s' where the purpose of a group should be", MSI_SHOW(line));
     if (msi_str_equal(msi_str(line.p + used, line.n - (size_t)used), msi_cstr(what))) return MST_OK;
-    msi_fail(MST_ERR_MISMATCH, "make the same objects in the same order on all ranks",
-             "%s made %.300s where %s made %.300s", msi_rank_show(group, group->world->rank, us, sizeof us),
-             what, msi_rank_show(group, rank, them, sizeof them), text + used);
+    msi_fail(MST_ERR_MISMATCH, "create the same meshes and pipelines in the same order on all ranks",
+             "%s created %.300s, but %s created %.300s",
+             msi_rank_show(group, group->world->rank, us, sizeof us), what,
+             msi_rank_show(group, rank, them, sizeof them), text + used);
     return msi_blame(MST_ERR_MISMATCH, rank);
 }
 

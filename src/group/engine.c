@@ -167,7 +167,7 @@ static struct msi_group_comm *find_entry(mst_group *group, const mst_backend *ta
     return &more[group->n_comms++];
 }
 
-/* The group's communicator for that backend, made if there is none. */
+/* The group's communicator for that backend; creates it if there is none. */
 static mst_status find_comm(mst_group *group, const mst_backend *table, struct msi_comm **comm) {
     struct msi_group_comm *entry = find_entry(group, table);
     if (!entry) return msi_fail_memory();
@@ -202,14 +202,22 @@ static mst_status say_not_member(const mst_group *group) {
                     msi_group_show(group, text, sizeof text));
 }
 
+/* Held while a communicator is made: threads may make the first call on a group at the same time. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
 mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_comm **comm) {
     const mst_backend *host = group->backends.of[MST_MEMORY_HOST],
                       *device = group->backends.of[MST_MEMORY_CUDA];
     if (group->rank < 0) return say_not_member(group);
     bool to_device = device && (memory == MST_MEMORY_CUDA || !host);
-    struct msi_comm **kept = to_device ? &group->device : &group->comm;
-    mst_status st = *kept ? MST_OK : find_comm(group, to_device ? device : host, kept);
-    if (st == MST_OK) *comm = *kept;
+    _Atomic(struct msi_comm *) *kept = to_device ? &group->device : &group->comm;
+    *comm = atomic_load_explicit(kept, memory_order_acquire);
+    if (*comm) return MST_OK;
+    pthread_mutex_lock(&making);
+    mst_status st = find_comm(group, to_device ? device : host, comm);
+    /* Loaded above, and by msi_group_comm. */
+    if (st == MST_OK) atomic_store_explicit(kept, *comm, memory_order_release);
+    pthread_mutex_unlock(&making);
     return st;
 }
 

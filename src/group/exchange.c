@@ -28,7 +28,7 @@ static mst_status check_idle(const mst_group *group) {
     return MST_OK;
 }
 
-/* Communicators are asked without the world's lock: theirs is taken first elsewhere. */
+/* Communicators are queried without the world's lock: elsewhere their lock is taken first. */
 static mst_status gather_groups(struct exchange *e) {
     struct msi_world *world = e->group->world;
     pthread_mutex_lock(&world->lock);
@@ -65,8 +65,8 @@ static void write_failed(const struct exchange *e, struct msi_buf *came) {
     msi_buf_add(came, ";", 1);
 }
 
-/* Publishes what this rank wants, and reads what the first rank wanted. *off: the exchange has ended; the
- * next one is meant. */
+/* Publishes what this rank wants, and reads what the first rank wanted. *off: the exchange has ended; this
+ * call belongs to the next one. */
 static mst_status arrive(const struct exchange *e, const struct msi_wait *wait, bool *off) {
     char key[MSI_KEY_MAX + 8], end[MSI_KEY_MAX + 8];
     struct msi_buf line = {0}, came = {0};
@@ -88,14 +88,14 @@ static mst_status arrive(const struct exchange *e, const struct msi_wait *wait, 
     return st;
 }
 
-/* Is that rank in the list of those that have come? */
+/* Is that rank in the list of those that have arrived? */
 static bool has_come(const char *came, int rank) {
     for (const char *at = came; *at; at += strcspn(at, ";"), at += *at == ';')
         if (atoi(at) == rank) return true;
     return false;
 }
 
-/* Names the ranks that have not come at the deadline. */
+/* Fails at the deadline, and names the ranks that have not arrived. */
 static mst_status say_late(const struct exchange *e) {
     const mst_group *group = e->group;
     char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_PROCESS_MAX + 32], show[96];
@@ -118,14 +118,14 @@ static mst_status say_late(const struct exchange *e) {
     msi_store_rpc_free(&x, 1);
     free(text);
     if (st != MST_OK) return st;
-    st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                  "%d of %d ranks of %s came to mst_set_backend in time; missing: %s%s", group->size - late,
-                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none by now",
+    st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                  "%d of %d ranks of %s reached mst_set_backend in time; missing: %s%s", group->size - late,
+                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none any more",
                   late > LISTED_MOST ? " and others" : "");
     return msi_blame(st, first);
 }
 
-/* Has another rank ended it? */
+/* Has another rank ended the exchange? */
 static mst_status look_at_end(const struct exchange *e) {
     char key[MSI_KEY_MAX + 8];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
@@ -155,7 +155,8 @@ static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *
     }
 }
 
-/* Publishes how it ended here, unless another rank has published its end first; that counts for all. */
+/* Publishes how the exchange ended on this rank. If another rank has published its end before, that end
+ * counts for all ranks. */
 static mst_status conclude(struct exchange *e, mst_status st) {
     char key[MSI_KEY_MAX + 8], came[MSI_KEY_MAX + 8], note[MSI_NOTE_MAX] = "ok";
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
@@ -180,7 +181,7 @@ static mst_status conclude(struct exchange *e, mst_status st) {
     return st;
 }
 
-/* All ranks have come to this exchange: deletes the keys of the one before. */
+/* All ranks have arrived at this exchange: deletes the keys of the one before. */
 static void forget_last(const mst_group *group) {
     static const char *const parts[] = {"", "/came", "/all", "/end"};
     enum { PARTS = sizeof parts / sizeof *parts };
@@ -199,7 +200,9 @@ static void forget_last(const mst_group *group) {
 
 static void set_backends(mst_group *group, const struct msi_backends *backends) {
     group->backends = *backends;
-    group->comm = group->device = NULL;
+    /* No operation is under way, and no other thread may begin one. */
+    atomic_store_explicit(&group->comm, NULL, memory_order_relaxed);
+    atomic_store_explicit(&group->device, NULL, memory_order_relaxed);
 }
 
 /* Has that backend failed in that group on some rank? */

@@ -140,7 +140,7 @@ mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *
 
 mst_status msi_group_refuse(const mst_group *group) {
     if (!group)
-        return msi_fail(MST_ERR_STATE, "use a group after it was made and before it is destroyed",
+        return msi_fail(MST_ERR_STATE, "use a group after it was created and before it is destroyed",
                         "the group was destroyed, or the handle is invalid");
     return msi_fail(MST_ERR_STATE, "only the parent may use it; start more ranks with `muster run`",
                     "this process was forked after the world was opened; it is not a rank of it");

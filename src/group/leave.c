@@ -107,7 +107,8 @@ static int count_left(struct msi_world *world) {
     return left;
 }
 
-/* The host of the store waits until all others have left or died, for a key that is never set. */
+/* The rank that hosts the store waits until all other ranks have left or died, for a key that is never
+ * set. */
 static void wait_for_others(struct msi_world *world) {
     char keys[2][MSI_KEY_MAX];
     struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
@@ -126,7 +127,9 @@ static void wait_for_others(struct msi_world *world) {
     }
     int left = count_left(world);
     if (left < world->size)
-        msi_log(group, WARN, "ending the store that others still use: %d of %d ranks have not left",
+        msi_log(group, WARN,
+                "ending the store that other ranks still use: %d of %d ranks have not left; "
+                "MUSTER_STORE_LINGER_MS sets how long to wait for them",
                 world->size - left, world->size);
 }
 

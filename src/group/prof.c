@@ -28,13 +28,13 @@ static mst_status publish_zero(struct msi_world *world, struct msi_prof_world_op
     char text[96];
     int port = 0;
     if (world->members.host_count > 1 && msi_clock_server_open(world->members.members[0].address, world->size,
-                                                               &o->clock_server, &port) != MST_OK)
+                                                               &o->clock.server, &port) != MST_OK)
         msi_log(prof, WARN,
                 "cannot start the clock server, so traces of other hosts use their wall clocks: %s",
                 mst_error());
-    o->zero = msi_now();
+    o->clock.zero = msi_now();
     o->unix_ns = msi_calendar();
-    snprintf(text, sizeof text, "%lld %lld %d", (long long)o->zero, (long long)o->unix_ns, port);
+    snprintf(text, sizeof text, "%lld %lld %d", (long long)o->clock.zero, (long long)o->unix_ns, port);
     struct msi_wait wait = {msi_deadline(OWN_MS), NULL};
     return msi_world_put(world, &wait, "prof/zero", msi_cstr(text));
 }
@@ -44,11 +44,11 @@ static void follow_clock(const struct msi_world *world, int port, struct msi_pro
     const struct msi_member *first = &world->members.members[0];
     struct msi_address address = {.port = port};
     if (world->members.members[world->rank].host == first->host) return;
-    o->offset = o->zero + (msi_calendar() - o->unix_ns) - msi_now();
-    o->error = WALL_CLOCK_ERROR_NS;
+    o->clock.offset = o->clock.zero + (msi_calendar() - o->unix_ns) - msi_now();
+    o->clock.error = WALL_CLOCK_ERROR_NS;
     if (port == 0) return;
     snprintf(address.host, sizeof address.host, "%s", first->address);
-    if (msi_clock_client_open(&address, &o->clock_client) != MST_OK)
+    if (msi_clock_client_open(&address, &o->clock.client) != MST_OK)
         msi_log(prof, WARN, "cannot ask for the clock of rank 0, so this trace uses the wall clock: %s",
                 mst_error());
 }
@@ -65,20 +65,21 @@ static mst_status read_zero(struct msi_world *world, struct msi_prof_world_optio
                  zero <= MSI_TIME_MOST && unix_ns >= 0 && unix_ns <= INT64_MAX / 2 && port >= 0 &&
                  port <= UINT16_MAX;
     msi_buf_free(&text);
-    o->zero = valid ? zero : msi_now();
+    o->clock.zero = valid ? zero : msi_now();
     o->unix_ns = valid ? unix_ns : msi_calendar();
     if (valid)
         follow_clock(world, port, o);
     else
         msi_log(prof, WARN,
-                "rank 0 has not published when the world formed, so this trace counts from its own begin%s%s",
+                "rank 0 has not published the start time of the world, so this trace counts from its own "
+                "start%s%s",
                 st == MST_OK ? "" : ": ", st == MST_OK ? "" : mst_error());
     return MST_OK;
 }
 
 /*
- * MUSTER_PROF and MUSTER_TRACE enable recording; the file says what is recorded, all operations without a
- * file.
+ * MUSTER_PROF and MUSTER_TRACE enable recording. The file of MUSTER_CONFIG says what is recorded; without a
+ * file all operations are recorded.
  */
 static mst_status configure(const struct msi_settings *settings) {
     struct msi_prof_config config = msi_prof_config_default;
@@ -112,8 +113,8 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
     if (settings->trace[0]) st = world->rank ? read_zero(world, &o) : publish_zero(world, &o);
     if (st == MST_OK) st = msi_prof_world_begin(&o, &world->prof);
     if (st == MST_OK) return MST_OK;
-    msi_clock_client_close(o.clock_client);
-    msi_clock_server_close(o.clock_server);
+    msi_clock_client_close(o.clock.client);
+    msi_clock_server_close(o.clock.server);
     return st;
 }
 

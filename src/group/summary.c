@@ -5,10 +5,10 @@
  *     prof/R             version of rank R's last summary
  *     prof/R/AFTER.NTH   its profile of that version, until rank 0 has read it; the last KEPT stay
  *
- * Ranks need not have called the summary equally often. They are matched by version: the number of the
- * world's collectives that were begun before the summary, which is the same on all ranks, and the how many-th
- * summary it is at that number. Rank 0 takes the profile of a rank that is ahead as it is, and waits for one
- * that is behind until the deadline.
+ * Ranks need not have called the summary equally often. Their summaries are matched by version (AFTER.NTH).
+ * AFTER is the number of the world's collectives that were begun before the summary, which is the same on all
+ * ranks. NTH counts the summaries after that collective. Rank 0 takes the profile of a rank that is ahead as
+ * it is, and waits until the deadline for a rank that is behind.
  */
 #include "prof/summary/summary.h"
 #include "base/error.h"
@@ -140,7 +140,7 @@ static mst_status read_other(struct round *round, int rank, struct version found
     struct msi_str text = st == MST_OK ? msi_store_reply_value(&x) : msi_str(NULL, 0);
     if (text.n) {
         add_profile(round, rank, text);
-        if (!ahead) *taken = found; /* one that is ahead is read again when rank 0 gets there */
+        if (!ahead) *taken = found; /* a profile that is ahead is read again when rank 0 gets there */
     }
     msi_store_rpc_free(&x, 1);
     return st;

@@ -63,7 +63,7 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
     mst_status st = open_store(world, options, spec, settings, &again);
     if (st != MST_ERR_UNREACHABLE || why != MST_ERR_STORE_LOST) return st;
     return msi_blame(msi_fail(why, "look at rank 0's own output",
-                              "rank 0 died or left while the world was forming, and with it the store at %s",
+                              "rank 0 died or left while the world was forming; it hosted the store at %s",
                               world->where),
                      0);
 }
@@ -213,8 +213,8 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
                         "the store of this world at %s is lost", world->where);
     const struct msi_member *host = &world->members.members[0];
     st = msi_fail(st, "look at rank 0's own output, then open the world again",
-                  "rank 0 (host %s, pid %d) died or left, and with it the store of this world",
-                  host->host_name, host->pid);
+                  "rank 0 (host %s, pid %d) died or left; it hosted the store of this world", host->host_name,
+                  host->pid);
     return msi_blame(st, 0);
 }
 

@@ -67,19 +67,26 @@ struct msi_group_comm {
     char generation[16]; /* "": the first of that backend; else the number of the exchange that made it */
 };
 
+/* Held by the thread that is in a collective of the group. */
+struct msi_group_gate {
+    _Atomic bool held;
+    _Atomic(struct mst_work *) work; /* its operation, or an earlier one; NULL: none yet */
+};
+
 struct mst_group {
     struct msi_list node;
     struct msi_world *world;
     int rank, size; /* rank -1: not a member */
     int *ranks;     /* global, ascending; NULL for the world itself, where they are 0, 1, 2, … */
     int timeout_ms;
-    uint64_t operations;     /* collectives begun; the same on all ranks */
-    uint64_t messages;       /* messages begun; differs between ranks */
-    uint64_t barriers;       /* barriers through the store */
-    int lost;                /* the rank whose loss ended the group; -1: none */
-    bool one_host;           /* all its ranks share this rank's host */
-    struct msi_comm *comm;   /* for host memory; NULL before the first operation */
-    struct msi_comm *device; /* for device memory; likewise */
+    struct msi_group_gate gate;
+    _Atomic uint64_t operations;       /* collectives begun; the same on all ranks */
+    _Atomic uint64_t messages;         /* messages begun, about; differs between ranks */
+    uint64_t barriers;                 /* barriers through the store */
+    int lost;                          /* the rank whose loss ended the group; -1: none */
+    bool one_host;                     /* all its ranks share this rank's host */
+    _Atomic(struct msi_comm *) comm;   /* for host memory; NULL before the first operation */
+    _Atomic(struct msi_comm *) device; /* for device memory; likewise */
     struct msi_backends backends;
     bool own_backends; /* it has backends of its own and does not follow its world */
     bool declared;     /* this rank has declared the purpose of the group */
@@ -182,9 +189,10 @@ mst_status msi_group_find_comm(mst_group *group, const void *buffer, struct msi_
 mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_comm **comm);
 static inline mst_status msi_group_comm(mst_group *group, const void *buffer, struct msi_comm **comm,
                                         mst_memory *memory) {
-    if (!group->comm || group->backends.of[MST_MEMORY_CUDA])
-        return msi_group_find_comm(group, buffer, comm, memory);
-    *comm = group->comm;
+    /* Stored by msi_group_comm_of. */
+    struct msi_comm *made = atomic_load_explicit(&group->comm, memory_order_acquire);
+    if (!made || group->backends.of[MST_MEMORY_CUDA]) return msi_group_find_comm(group, buffer, comm, memory);
+    *comm = made;
     *memory = MST_MEMORY_HOST;
     return MST_OK;
 }

@@ -4,7 +4,6 @@
 #include "mesh/root_mesh.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { RANKS_SHOWN = 16 };
 
@@ -12,11 +11,10 @@ enum { RANKS_SHOWN = 16 };
 static void describe(const struct msi_root_mesh *root, const struct msi_axes *axes, struct msi_buf *out) {
     static const uint64_t seed[2] = {5, 6};
     const int *ranks = root->ranks;
-    int n = root->grid.size, ascending = 1;
+    int n = root->grid.size;
     msi_buf_add_format(out, "the mesh ");
     msi_axes_show(axes, &root->grid, out);
-    while (ascending < n && ranks[ascending] > ranks[ascending - 1]) ascending++;
-    if (ascending == n) return;
+    if (!memcmp(ranks, root->sorted, (size_t)n * sizeof *ranks)) return;
     for (int i = 0; i < n && i < RANKS_SHOWN; i++)
         msi_buf_add_format(out, "%s%d", i ? "," : " of ranks ", ranks[i]);
     msi_buf_add_format(out, "%s (order %016llx)", n > RANKS_SHOWN ? ",…" : "",
@@ -26,17 +24,11 @@ static void describe(const struct msi_root_mesh *root, const struct msi_axes *ax
 /* Makes the group of all ranks; its id identifies the mesh. */
 static mst_status make_whole(struct msi_root_mesh *root, struct msi_world *world, const char *name,
                              mst_group **whole) {
-    int n = root->grid.size, *sorted = malloc((size_t)n * sizeof *sorted);
-    if (!sorted) return msi_fail_memory();
-    memcpy(sorted, root->ranks, (size_t)n * sizeof *sorted);
     const struct msi_group_label label = {"mesh", false};
     mst_group_options options = root->of;
     options.name = name;
-    mst_status st = msi_group_check_ranks(sorted, n, world->size);
-    if (st == MST_OK)
-        st = msi_group_make(world, &(struct msi_group_spec){sorted, n, &label, NULL, &options}, whole);
-    free(sorted);
-    return st;
+    struct msi_group_spec spec = {root->sorted, root->grid.size, &label, NULL, &options};
+    return msi_group_make(world, &spec, whole);
 }
 
 mst_status msi_mesh_agree(struct msi_root_mesh *root, struct msi_world *world, const struct msi_axes *axes) {
@@ -44,15 +36,14 @@ mst_status msi_mesh_agree(struct msi_root_mesh *root, struct msi_world *world, c
     mst_group *whole = NULL;
     msi_axes_join(axes, '_', &name);
     describe(root, axes, &what);
-    msi_buf_add_u8(&name, '\0');
-    msi_buf_add_u8(&what, '\0');
+    const char *name_text = msi_buf_text(&name), *text = msi_buf_text(&what);
     mst_status st = !name.failed && !what.failed ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) st = make_whole(root, world, (const char *)name.data, &whole);
+    if (st == MST_OK) st = make_whole(root, world, name_text, &whole);
     if (st == MST_OK) {
         struct msi_wait wait = {msi_deadline(whole->timeout_ms), NULL};
         root->whole = whole->handle; /* the root ends it, also if the ranks do not agree */
         snprintf(root->id, sizeof root->id, "%s", whole->id);
-        st = msi_group_declare(whole, (const char *)what.data, &wait);
+        st = msi_group_declare(whole, text, &wait);
     }
     msi_buf_free(&name);
     msi_buf_free(&what);

@@ -131,16 +131,17 @@ static mst_status fail_unknown(const struct msi_axes_names *names, struct msi_st
         if (edits < best && edits < (int)name.n) best = edits, near = names->own->at[i].name;
     }
     char remedy[160];
-    snprintf(remedy, sizeof remedy, near ? "did you mean '%s'?" : "use the names that the mesh was made with",
-             near);
+    snprintf(remedy, sizeof remedy,
+             near ? "did you mean '%s'?" : "use the names that the mesh was created with", near);
     msi_fail(MST_ERR_INVALID, remedy, "the mesh has no dimension '%.*s', it has %.*s", MSI_SHOW(name),
              MSI_SHOW(msi_buf_str(&all)));
     msi_buf_free(&all);
     return MST_ERR_INVALID;
 }
 
-mst_status msi_axes_take(const struct msi_axes_names *names, struct msi_str *list,
-                         const struct msi_axis **axis) {
+/* Removes the first axis from a list such as "dp,tp". */
+static mst_status take(const struct msi_axes_names *names, struct msi_str *list,
+                       const struct msi_axis **axis) {
     const char *comma = memchr(list->p, ',', list->n);
     struct msi_str name = {list->p, comma ? (size_t)(comma - list->p) : list->n};
     size_t used = name.n + (comma ? 1 : 0);
@@ -192,7 +193,7 @@ mst_status msi_axes_dims(const struct msi_axes_names *names, const char *list, i
     mst_status st;
     do {
         const struct msi_axis *axis;
-        st = msi_axes_take(names, &rest, &axis);
+        st = take(names, &rest, &axis);
         if (st == MST_OK) st = append(names, axis, dims, n);
     } while (st == MST_OK && rest.n);
     return st;
@@ -204,7 +205,7 @@ mst_status msi_axes_pick(const struct msi_axes_names *names, const char *list, s
     mst_status st;
     do {
         const struct msi_axis *axis;
-        st = msi_axes_take(names, &rest, &axis);
+        st = take(names, &rest, &axis);
         if (st == MST_OK) st = msi_axes_add(&made, axis->name, axis->dims, axis->n);
     } while (st == MST_OK && rest.n);
     if (st == MST_OK)

@@ -36,14 +36,13 @@ const struct msi_axis *msi_axes_find(const struct msi_axes *axes, struct msi_str
 /* Fails if the name is invalid. */
 mst_status msi_axis_check_name(const char *name);
 
-/* Where names are looked up: the axes of a mesh, then flattened axes (NULL: none). */
+/*
+ * Where names are looked up: the axes of a mesh, then flattened axes (NULL: none). A number is the index of
+ * an axis of the mesh.
+ */
 struct msi_axes_names {
     const struct msi_axes *own, *flat;
 };
-
-/* Removes the first axis from a list such as "dp,tp". A number is the index of an own axis. */
-mst_status msi_axes_take(const struct msi_axes_names *names, struct msi_str *list,
-                         const struct msi_axis **axis);
 
 /*
  * The dimensions of the grid that a list of names covers; they must be in ascending order. dims has space for

@@ -40,6 +40,7 @@ static void free_root(struct msi_root_mesh *root) {
     free(root->found);
     free(root->dims);
     free(root->ranks);
+    free(root->sorted);
     free(root->backend);
     free(root);
 }
@@ -76,13 +77,12 @@ static mst_status check_size(const struct msi_root_mesh *root, const struct msi_
 static mst_status set_ranks(struct msi_root_mesh *root, const int *given, int world_size) {
     int n = root->grid.size;
     root->ranks = malloc((size_t)n * sizeof *root->ranks);
-    int *sorted = malloc((size_t)n * sizeof *sorted);
-    mst_status st = root->ranks && sorted ? MST_OK : msi_fail_memory();
-    for (int i = 0; st == MST_OK && i < n; i++) sorted[i] = root->ranks[i] = given ? given[i] : i;
-    if (st == MST_OK) st = msi_group_check_ranks(sorted, n, world_size);
+    root->sorted = malloc((size_t)n * sizeof *root->sorted);
+    mst_status st = root->ranks && root->sorted ? MST_OK : msi_fail_memory();
+    for (int i = 0; st == MST_OK && i < n; i++) root->sorted[i] = root->ranks[i] = given ? given[i] : i;
+    if (st == MST_OK) st = msi_group_check_ranks(root->sorted, n, world_size);
     for (int i = 0; st == MST_OK && i < n; i++)
         if (root->ranks[i] == root->rank) root->position = i;
-    free(sorted);
     return st;
 }
 

@@ -27,6 +27,7 @@ struct msi_mesh_group {
 struct msi_root_mesh {
     struct msi_grid grid;
     int *ranks;           /* by position */
+    int *sorted;          /* the same ranks, ascending */
     int rank, position;   /* of this process; position -1: it is not in the mesh */
     mst_group *world;     /* a handle */
     mst_group *whole;     /* handle of the group of all its ranks; NULL outside the mesh */

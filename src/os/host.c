@@ -1,5 +1,6 @@
 /* host.c - names and processors of this machine. See host.h; interfaces are in netif.c. */
 #include "os/host.h"
+#include "os/file.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,56 +19,39 @@ const char *msi_host_name(char out[MSI_HOST_MAX]) {
     return out;
 }
 
-static void read_line(const char *path, char *out, size_t size) {
-    FILE *file = fopen(path, "re");
-    out[0] = 0;
-    if (!file) return;
-    if (!fgets(out, (int)size, file)) out[0] = 0;
-    out[strcspn(out, "\n")] = 0;
-    fclose(file);
-}
-
 const char *msi_host_key(char out[MSI_HOST_KEY_MAX]) {
     char boot[64];
     struct stat space = {0};
-    read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    msi_file_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     if (stat("/proc/self/ns/pid", &space)) space.st_ino = 0;
     snprintf(out, MSI_HOST_KEY_MAX, "%s.%llu.%u", boot[0] ? boot : "?", (unsigned long long)space.st_ino,
              (unsigned)getuid());
     return out;
 }
 
-#if defined(__aarch64__)
 const char *msi_cpu_features(char *out, size_t size) {
+#if defined(__aarch64__)
     unsigned long caps = getauxval(AT_HWCAP);
     snprintf(out, size, "neon%s%s", caps & (1ul << 22) ? " sve" : "", caps & (1ul << 8) ? " atomics" : "");
-    return out;
-}
 #elif defined(__x86_64__)
-const char *msi_cpu_features(char *out, size_t size) {
     __builtin_cpu_init();
     snprintf(out, size, "sse2%s%s%s%s", __builtin_cpu_supports("avx") ? " avx" : "",
              __builtin_cpu_supports("avx2") ? " avx2" : "", __builtin_cpu_supports("fma") ? " fma" : "",
              __builtin_cpu_supports("avx512f") ? " avx512f" : "");
-    return out;
-}
 #else
-const char *msi_cpu_features(char *out, size_t size) {
     snprintf(out, size, "none known");
+#endif
     return out;
 }
-#endif
 
 /* /proc/cpuinfo names ARM cores by number; these are server cores. */
 static const char *arm_name(const char *part) {
-    static const struct {
-        const char *part, *name;
-    } known[] = {{"0xd0c", "Neoverse N1"},
-                 {"0xd40", "Neoverse V1"},
-                 {"0xd49", "Neoverse N2"},
-                 {"0xd4f", "Neoverse V2"}};
+    static const char *const known[][2] = {{"0xd0c", "Neoverse N1"},
+                                           {"0xd40", "Neoverse V1"},
+                                           {"0xd49", "Neoverse N2"},
+                                           {"0xd4f", "Neoverse V2"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(part, known[i].part)) return known[i].name;
+        if (!strcmp(part, known[i][0])) return known[i][1];
     return NULL;
 }
 
@@ -81,10 +65,7 @@ const char *msi_cpu_name(char *out, size_t size) {
         if (!colon || (!named && !part)) continue;
         colon[strcspn(colon, "\n")] = 0;
         const char *arm = part ? arm_name(colon + 2) : NULL;
-        if (part && !arm)
-            snprintf(out, size, "ARM part %s", colon + 2);
-        else
-            snprintf(out, size, "%s", arm ? arm : colon + 2);
+        snprintf(out, size, "%s%s", part && !arm ? "ARM part " : "", arm ? arm : colon + 2);
         if (named) break;
     }
     if (file) fclose(file);
@@ -108,8 +89,8 @@ int msi_forks(void) {
 }
 
 int msi_pid(void) {
-    static _Atomic uint64_t
-        known; /* forks + 1, and the pid in the upper 32 bits; all threads store the same value */
+    /* Forks + 1, and the pid in the upper 32 bits; all threads store the same value. */
+    static _Atomic uint64_t known;
     uint64_t forks = (uint32_t)msi_forks() + 1u, seen = atomic_load_explicit(&known, memory_order_relaxed);
     if ((uint32_t)seen == forks) return (int)(seen >> 32);
     int pid = (int)getpid();

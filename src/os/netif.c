@@ -56,26 +56,16 @@ static bool route_to(const struct msi_address *target, char out[64]) {
     return known;
 }
 
-static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in four;
-        memcpy(&four, address, sizeof four);
-        return ntohl(four.sin_addr.s_addr) >> 24 == 127;
-    }
-    struct sockaddr_in6 six;
-    memcpy(&six, address, sizeof six);
-    return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
-}
-
 bool msi_host_is_loopback(const char *name) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    char address[sizeof(struct in6_addr)];
+    char address[64];
     bool meant = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
     if (meant || !strcmp(name, "localhost")) return false;
     if (getaddrinfo(name, NULL, &hints, &found)) return false;
     bool all = true;
     for (struct addrinfo *a = found; a; a = a->ai_next)
-        if (a->ai_family == AF_INET || a->ai_family == AF_INET6) all &= is_loopback(a->ai_addr);
+        all &= show(a->ai_addr, a->ai_addrlen, address) &&
+               (!strncmp(address, "127.", 4) || !strcmp(address, "::1"));
     freeaddrinfo(found);
     return all;
 }

@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -117,20 +118,19 @@ static socklen_t local_name(const struct sockaddr *address, socklen_t len, struc
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-void msi_listen_local(int tcp_fd, int *fd) {
+int msi_listen_local(int tcp_fd) {
     struct sockaddr_storage address = {0};
     struct sockaddr_un name;
     socklen_t len = sizeof address;
-    *fd = -1;
-    if (getsockname(tcp_fd, (struct sockaddr *)&address, &len)) return;
+    if (getsockname(tcp_fd, (struct sockaddr *)&address, &len)) return -1;
     len = local_name((struct sockaddr *)&address, len, &name);
     int made = len ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
     if (made >= 0 && (bind(made, (struct sockaddr *)&name, len) || listen(made, BACKLOG))) {
         msi_log(os, DEBUG, "no Unix socket beside the store's port: %s", strerror(errno));
         close(made);
-        made = -1;
+        return -1;
     }
-    *fd = made;
+    return made;
 }
 
 /* A Unix socket to the server of that TCP address, or -1. */
@@ -164,25 +164,16 @@ static bool reset_if_self(int s) {
 /* One attempt to connect to one address. Fails with the status of the wait, or with *error set. */
 static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *wait, int *fd, int *error) {
     int s = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (s < 0) {
-        *error = errno;
-        return MST_ERR_UNREACHABLE;
-    }
     mst_status st = MST_OK;
-    *error = 0;
-    if (connect(s, a->ai_addr, a->ai_addrlen)) {
-        *error = errno;
-        if (*error == EINPROGRESS) {
-            st = msi_wait_fd(wait, s, POLLOUT, "connecting");
-            socklen_t len = sizeof *error;
-            if (st == MST_OK) getsockopt(s, SOL_SOCKET, SO_ERROR, error, &len);
-            if (st == MST_ERR_TIMEOUT) *error = ETIMEDOUT;
-        }
+    *error = s < 0 || connect(s, a->ai_addr, a->ai_addrlen) ? errno : 0;
+    if (*error == EINPROGRESS) {
+        st = msi_wait_fd(wait, s, POLLOUT, "connecting");
+        *error = st == MST_OK ? msi_socket_error(s) : ETIMEDOUT;
     }
     if (st == MST_OK && !*error && reset_if_self(s)) *error = ECONNREFUSED;
     if (st == MST_OK && *error) st = MST_ERR_UNREACHABLE;
     if (st != MST_OK) {
-        close(s);
+        if (s >= 0) close(s);
         return st;
     }
     msi_socket_tune(s);
@@ -239,10 +230,9 @@ mst_status msi_connect_begin(const struct msi_address *address, int *fd) {
         return msi_fail(MST_ERR_UNREACHABLE, "give an address or a name that resolves here",
                         "cannot look up '%s': %s", address->host, gai_strerror(error));
     int s = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool begun = s >= 0 && (!connect(s, found->ai_addr, found->ai_addrlen) || errno == EINPROGRESS);
-    error = errno;
+    error = s < 0 || connect(s, found->ai_addr, found->ai_addrlen) ? errno : 0;
     freeaddrinfo(found);
-    if (!begun) {
+    if (error && error != EINPROGRESS) {
         char where[MSI_ADDRESS_TEXT_MAX];
         if (s >= 0) close(s);
         return msi_fail(s < 0 ? MST_ERR_SYSTEM : MST_ERR_UNREACHABLE, NULL, "cannot connect to %s: %s",
@@ -261,22 +251,20 @@ int msi_socket_error(int fd) {
 
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]) {
     struct sockaddr_storage name = {0};
-    socklen_t len = sizeof name;
     struct msi_address address = {{0}, 0};
-    char port[16];
     struct ucred peer;
-    if (!getpeername(fd, (struct sockaddr *)&name, &len) && name.ss_family == AF_UNIX) {
-        socklen_t size = sizeof peer;
+    char port[16];
+    socklen_t len = sizeof name, size = sizeof peer;
+    if (getpeername(fd, (struct sockaddr *)&name, &len)) return strcpy(out, "?");
+    if (name.ss_family == AF_UNIX) {
         bool known = !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
         snprintf(out, MSI_ADDRESS_TEXT_MAX, "pid %d on this host", known ? (int)peer.pid : 0);
         return out;
     }
-    len = sizeof name;
-    if (getpeername(fd, (struct sockaddr *)&name, &len) ||
-        getnameinfo((struct sockaddr *)&name, len, address.host, sizeof address.host, port, sizeof port,
+    if (getnameinfo((struct sockaddr *)&name, len, address.host, sizeof address.host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV))
         return strcpy(out, "?");
-    sscanf(port, "%d", &address.port);
+    address.port = atoi(port);
     return msi_address_format(&address, out);
 }
 

@@ -27,10 +27,10 @@ mst_status msi_connect(const struct msi_address *address, bool local, const stru
 /*
  * A second listener for clients on the same machine and in the same network namespace: a Unix socket in the
  * abstract name space, named after the address. It is cheaper than TCP on loopback. msi_connect tries it
- * first if local is true, and uses it only if the server runs as the same user or as root. *fd is -1 if the
+ * first if local is true, and uses it only if the server runs as the same user or as root. Returns -1 if the
  * name is taken or Unix sockets are not available.
  */
-void msi_listen_local(int tcp_fd, int *fd);
+int msi_listen_local(int tcp_fd);
 
 /* Sets these options on an accepted socket. */
 void msi_socket_tune(int fd);

@@ -4,19 +4,16 @@
 #include <pthread.h>
 
 #if defined(__x86_64__)
+#include "os/file.h"
+
 #include <cpuid.h>
-#include <stdio.h>
-#include <string.h>
 
 bool msi_tick_raw;
 
 /* Has the kernel chosen another clock because the processors' counters disagree? */
 static bool is_distrusted(void) {
-    char name[32] = "";
-    FILE *file = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
-    if (file && !fgets(name, sizeof name, file)) name[0] = '\0';
-    if (file) fclose(file);
-    name[strcspn(name, "\n")] = '\0';
+    char name[32];
+    msi_file_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", name, sizeof name);
     return !strcmp(name, "hpet") || !strcmp(name, "acpi_pm") || !strcmp(name, "jiffies");
 }
 

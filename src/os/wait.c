@@ -21,7 +21,7 @@ mst_status mst_cancel_new(mst_cancel **cancel) {
     made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (made->fd < 0) {
         free(made);
-        return msi_fail_errno(errno, "cannot make an event descriptor");
+        return msi_fail_errno(errno, "cannot create an eventfd");
     }
     *cancel = made;
     return MST_OK;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* The header of a message has come: is it what the matching receive expects? Allocates memory for one of
+/* Checks that the header of a message fits the receive that it matches. Allocates memory for a message of
  * variable length. */
 static bool match(struct msi_p2p *p2p, struct mst_work *work, int peer, const struct msi_p2p_header *h) {
     struct msi_comm *comm = p2p->peers->comm;
@@ -27,9 +27,9 @@ static bool match(struct msi_p2p *p2p, struct mst_work *work, int peer, const st
     }
     if (h->bytes == msi_op_bytes(op) && h->dtype == d->dtype) return true;
     size_t element = mst_dtype_size(h->dtype);
-    mst_status st = msi_fail(MST_ERR_MISMATCH, "send and receive the same number of the same dtype",
-                             "the message with tag %d of %s has %zu %s, this receive takes %zu %s", d->tag,
-                             msi_comm_show(comm, peer, who, sizeof who),
+    mst_status st = msi_fail(MST_ERR_MISMATCH, "send and receive the same count and dtype",
+                             "the message with tag %d from %s has %zu %s, but this receive expects %zu %s",
+                             d->tag, msi_comm_show(comm, peer, who, sizeof who),
                              (size_t)(element ? h->bytes / element : h->bytes), mst_dtype_name(h->dtype),
                              d->count, mst_dtype_name(d->dtype));
     msi_comm_fail(comm, work, st, peer);
@@ -54,7 +54,7 @@ static struct mst_work *find_posted(struct msi_p2p *p2p, int peer, int tag) {
     return NULL;
 }
 
-/* Receives a body without a posted receive. */
+/* Receives the body of a message without a posted receive. */
 static bool keep(struct msi_p2p *p2p, int peer, const struct msi_p2p_header *h) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_unexpected_msg *msg = msi_unexpected_keep(&p2p->unexpected, (size_t)h->bytes);
@@ -71,12 +71,13 @@ static bool keep(struct msi_p2p *p2p, int peer, const struct msi_p2p_header *h) 
     return true;
 }
 
-/* The header of a message has come: matches it, and lets the body come. */
+/* Matches a message whose header has arrived, and receives its body. */
 static bool open_message(struct msi_p2p *p2p, int peer) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_p2p_header h = msi_p2p_read_header(p->header);
     if (h.bytes > SIZE_MAX / 4) {
-        msi_link_fail(p->listening, MST_ERR_PROTOCOL, "a message of %llu bytes", (unsigned long long)h.bytes);
+        msi_link_fail(p->listening, MST_ERR_PROTOCOL, "the header announces %llu bytes",
+                      (unsigned long long)h.bytes);
         return false;
     }
     struct mst_work *work = find_posted(p2p, peer, h.tag);
@@ -95,7 +96,7 @@ static bool open_message(struct msi_p2p *p2p, int peer) {
     return keep(p2p, peer, &h);
 }
 
-/* The body has come. */
+/* Completes a message whose body has arrived. */
 static void close_message(struct msi_p2p *p2p, int peer) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     if (p->receiving) msi_p2p_request(p->receiving)->complete = true;
@@ -125,7 +126,7 @@ static struct msi_link *listen_to(struct msi_p2p *p2p, int peer) {
     return in;
 }
 
-/* All messages of a rank that have come so far. False if the link is of no use any more. */
+/* Receives all messages of a rank that have arrived so far. False if the link is unusable. */
 static bool read_peer(struct msi_p2p *p2p, int peer, bool *moved) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_link *in = listen_to(p2p, peer);
@@ -156,7 +157,7 @@ void msi_p2p_cut_off(struct msi_p2p *p2p, int peer, mst_status status, const cha
         struct mst_work *work = msi_container(at, struct mst_work, node);
         bool send = work->op.desc.kind == MST_KIND_SEND;
         if (send || msi_p2p_request(work)->complete || msi_comm_peer(work) != peer) continue;
-        /* one search is enough */
+        /* the search for the reason takes time: do it once */
         bool known = comm->failure.status != MST_OK && comm->failure.culprit == peer;
         mst_status st =
             known ? msi_comm_repeat(&comm->failure) : msi_comm_say_cut_off(comm, status, peer, why);

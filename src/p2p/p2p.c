@@ -26,7 +26,7 @@ void msi_p2p_free(struct msi_p2p *p2p) {
     msi_unexpected_free(&p2p->unexpected);
     for (int r = 0; p2p->links && r < comm->size; r++) {
         struct msi_p2p_peer *p = &p2p->links[r];
-        if (r == comm->rank) p->in.link = NULL; /* it is out's */
+        if (r == comm->rank) p->in.link = NULL; /* it is the link of out */
         msi_wireup_close(&p->out);
         msi_wireup_close(&p->in);
     }
@@ -35,7 +35,7 @@ void msi_p2p_free(struct msi_p2p *p2p) {
 
 static void hang_up(struct msi_wireup *w) {
     if (w->link)
-        msi_link_fail(w->link, MST_ERR_PEER_LOST, "the group has failed"); /* takes messages off it */
+        msi_link_fail(w->link, MST_ERR_PEER_LOST, "the group has failed"); /* removes messages from it */
     msi_wireup_close(w);
     *w = (struct msi_wireup){.open = false};
 }
@@ -75,8 +75,7 @@ static void post(struct msi_p2p_request *r, struct msi_link *link) {
     r->posted = true;
 }
 
-/* Posts messages as soon as there is a link for them. First the links, then the messages, which keep their
- * order. */
+/* Posts sends whose link is open: first opens the links, then posts the sends in their order. */
 static void post_sends(struct msi_p2p *p2p) {
     for (struct msi_list *at = p2p->sending.next; at != &p2p->sending; at = at->next) {
         struct msi_p2p_request *r = msi_container(at, struct msi_p2p_request, node);
@@ -105,7 +104,7 @@ mst_status msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *work) {
     return MST_OK;
 }
 
-/* Not inline, as receive_now: each has few registers to save. */
+/* Not inline, like receive_now: each function has few registers to save. */
 __attribute__((noinline)) static bool send_now(struct msi_p2p *p2p, const struct msi_op *op) {
     const struct msi_wireup *out = outgoing(&p2p->links[op->desc.peer]);
     unsigned char header[MSI_P2P_HEADER];
@@ -114,7 +113,7 @@ __attribute__((noinline)) static bool send_now(struct msi_p2p *p2p, const struct
     return out->link->ops->send_whole(out->link, header, sizeof header, op->desc.in, msi_op_bytes(op));
 }
 
-/* Is nothing under way that could concern a message of that rank? */
+/* Is nothing under way that could involve a message of that rank? */
 static bool expects_nothing(const struct msi_p2p *p2p, const struct msi_p2p_peer *p) {
     bool between_messages = !p->in_body && (!p->header_in.data || p->header_in.done == 0);
     return between_messages && msi_list_empty(&p2p->unexpected.kept) && msi_list_empty(&p2p->posted);
@@ -130,7 +129,8 @@ __attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, const str
         return false;
     const char *came = in->ops->peek(in, &n);
     bool oversubscribed = comm->ranks.oversubscribed; /* then the sender may need this processor */
-    for (uint32_t i = oversubscribed ? YIELDS : msi_comm_spins(comm); !came && i > 0; i--) {
+    for (uint32_t i = oversubscribed ? YIELDS : msi_comm_spins(comm);
+         !came && i > 0 && !msi_lock_is_awaited(&comm->lock); i--) {
         if (oversubscribed)
             sched_yield();
         else
@@ -163,8 +163,8 @@ static void check_sends(struct msi_p2p *p2p, bool *moved) {
         if (!r->posted) continue;
         if (out->link->ops->progress(out->link)) *moved = true;
         bool taken = msi_transfer_done(&r->header_transfer) && msi_transfer_done(&r->body_transfer);
-        if (taken) open_out(p2p, peer); /* finds out whether it is open */
-        if (taken && out->open) {       /* also where the other rank has closed since */
+        if (taken) open_out(p2p, peer); /* finds out whether the link is open */
+        if (taken && out->open) {       /* even if the other rank has closed the link since */
             msi_list_remove(&r->node);
             r->complete = true;
             *moved = true;
@@ -192,7 +192,7 @@ static bool move(struct msi_p2p *p2p) {
     return moved;
 }
 
-/* Takes back a message that failed. False if some of it has gone over the link, which is unusable then. */
+/* Withdraws a message that failed. False if a part of it was transferred: the link is unusable then. */
 static bool withdraw(struct msi_p2p *p2p, struct mst_work *work) {
     struct msi_p2p_request *r = msi_p2p_request(work);
     const struct msi_comm *comm = p2p->peers->comm;
@@ -206,7 +206,7 @@ static bool withdraw(struct msi_p2p *p2p, struct mst_work *work) {
         if (!link) return false; /* another message's failure has closed it */
         bool untouched = msi_link_cancel(link, &r->body_transfer);
         untouched = msi_link_cancel(link, &r->header_transfer) && untouched;
-        /* The other rank, which may know of the buffer, must not read it any more. */
+        /* The other rank may know the buffer and must not read it any more. */
         if (!untouched && peer != comm->rank) hang_up(w);
         return untouched;
     }
@@ -244,14 +244,13 @@ void msi_p2p_accept(struct msi_p2p *p2p) {
     for (int r = 0; r < p2p->peers->comm->size; r++) {
         if (!msi_wireup_offered(p2p->peers, r, MSI_MESSAGES)) continue;
         if (alloc_links(p2p) != MST_OK) return;
-        msi_wireup_answer(p2p->peers, r, MSI_MESSAGES,
-                          &p2p->links[r].in); /* a receive finds out if it fails */
+        msi_wireup_answer(p2p->peers, r, MSI_MESSAGES, &p2p->links[r].in); /* a receive reports the failure */
     }
 }
 
 int msi_p2p_poll_fds(const struct msi_p2p *p2p, struct pollfd *fds, int max) {
     int n = 0;
-    /* If nothing is expected, a message that came early would end every sleep. */
+    /* If no message is expected, one that arrived early would end every sleep. */
     bool reads = msi_p2p_expects(p2p);
     for (int r = 0; p2p->links && r < p2p->peers->comm->size && n + 1 < max; r++) {
         const struct msi_p2p_peer *p = &p2p->links[r];

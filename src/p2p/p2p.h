@@ -2,8 +2,8 @@
  * p2p.h - point-to-point messages of the native engines: matching, unexpected messages, eager and rendezvous
  * transfer.
  *
- * From each rank to each other there is a link (wireup.h), opened by the sender at its first message. Between
- * hosts, a rank that another has connected to before it had anything to send uses that connection.
+ * Each rank sends to another on a link (wireup.h), which it opens at its first message. Between hosts, a rank
+ * sends on the connection that the other rank has opened, if there is one by then.
  *
  * A message is a header (length, tag, dtype) and a body. A header is matched with the first posted receive
  * that fits; the body then goes straight into the receiver's buffer. A message without a posted receive is
@@ -11,8 +11,8 @@
  * others. Links send small bodies eagerly, and large ones between processes of a host by rendezvous
  * (transport/rendezvous.h).
  *
- * The first message on a link is complete only when the other rank has opened the link too; later ones when
- * the link has taken them.
+ * The first send on a link is complete only when the other rank has opened the link too; a later send is
+ * complete when the link has taken the message.
  */
 #ifndef MSI_P2P_P2P_H
 #define MSI_P2P_P2P_H
@@ -37,13 +37,13 @@ struct msi_p2p {
     struct msi_list posted;  /* receives that have not matched a message, in order */
     struct msi_list sending; /* sends under way, in order */
     struct msi_unexpected unexpected;
-    int incoming;               /* ranks of which half a message has come */
+    int incoming;               /* ranks from which a part of a message has arrived */
     struct msi_p2p_peer *links; /* by rank; NULL before the first message */
 };
 
 void msi_p2p_init(struct msi_p2p *p2p, struct msi_peers *peers);
 void msi_p2p_free(struct msi_p2p *p2p);
-/* Closes all links of a communicator that has failed: so ranks of other hosts learn of it. */
+/* Closes all links of a communicator that has failed, so that ranks of other hosts learn of the failure. */
 void msi_p2p_hang_up(struct msi_p2p *p2p);
 
 /* Begins a message. */
@@ -53,8 +53,8 @@ bool msi_p2p_message_now(struct msi_comm *comm, const struct msi_op *op);
 /* Advances all messages and ends those that are complete or have failed. True if anything moved or ended. */
 bool msi_p2p_progress(struct msi_p2p *p2p);
 
-/* Accepts the links that ranks of this host have offered, also where this rank expects no message: their
- * first one waits for that. */
+/* Accepts the links that ranks of this host have offered, even if this rank expects no message: the first
+ * message of the other rank is complete only then. */
 void msi_p2p_accept(struct msi_p2p *p2p);
 
 /* Writes the descriptors that a sleep polls, at most max; returns how many. */

@@ -7,13 +7,13 @@
 
 /* Messages with one other rank. */
 struct msi_p2p_peer {
-    struct msi_wireup out, in;  /* the links that this rank, and that the other rank, has connected */
+    struct msi_wireup out, in;  /* the links that this rank opened, and that the other rank opened */
     bool back;                  /* this rank sends on in */
     bool comes_back;            /* the other rank sends on out */
     struct msi_link *listening; /* has header_in, or had it last */
     unsigned char header[MSI_P2P_HEADER]; /* of the incoming message */
     struct msi_transfer header_in;
-    bool in_body;                       /* its header has come, its body not yet … */
+    bool in_body;                       /* the header has arrived, but not the body, … */
     struct mst_work *receiving;         /* … which goes to this receive, … */
     struct msi_unexpected_msg *keeping; /* … or is unexpected */
 };
@@ -29,17 +29,17 @@ static inline struct msi_link *msi_p2p_incoming(const struct msi_p2p *p2p, int r
     return p->in.link || !other_host || !p->out.open ? p->in.link : p->out.link;
 }
 
-/* Receives all messages of a rank that have come so far; needs a link. Its receives fail if the link is
- * lost. */
+/* Receives all messages of a rank that have arrived so far; needs a link. Receives from that rank fail if the
+ * link is lost. */
 void msi_p2p_read(struct msi_p2p *p2p, int rank, bool *moved);
 
-/* No message comes from a rank any more: its receives fail. */
+/* Fails the receives from a rank that sends no more messages. */
 void msi_p2p_cut_off(struct msi_p2p *p2p, int rank, mst_status status, const char *why);
 
-/* A receive begins. False if no unexpected message matches it. */
+/* Matches a receive that begins with an unexpected message. False if there is none. */
 bool msi_p2p_match_unexpected(struct msi_p2p *p2p, struct mst_work *work);
 
-/* Is anything expected? If not, incoming messages can stay on their links. */
+/* Is a message expected? If not, incoming messages can stay on their links. */
 static inline bool msi_p2p_expects(const struct msi_p2p *p2p) {
     return !msi_list_empty(&p2p->sending) || !msi_list_empty(&p2p->posted) || p2p->incoming > 0;
 }

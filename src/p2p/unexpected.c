@@ -6,7 +6,7 @@
 
 enum {
     ROOM_LEAST = 256,
-    SPARE_MOST = 8 << 20 /* bytes of those that were delivered */
+    SPARE_MOST = 8 << 20 /* bytes of the spare messages */
 };
 
 void msi_unexpected_init(struct msi_unexpected *unexpected) {
@@ -28,7 +28,7 @@ void msi_unexpected_free(struct msi_unexpected *unexpected) {
     free_list(&unexpected->spare);
 }
 
-/* The smallest spare one that has room for so many bytes; NULL: none. */
+/* The smallest spare message that has room for the bytes; NULL: none. */
 static struct msi_unexpected_msg *take_spare(struct msi_unexpected *unexpected, size_t bytes) {
     struct msi_unexpected_msg *found = NULL;
     for (struct msi_list *at = unexpected->spare.next; at != &unexpected->spare; at = at->next) {
@@ -44,7 +44,7 @@ static struct msi_unexpected_msg *take_spare(struct msi_unexpected *unexpected, 
 static struct msi_unexpected_msg *make(size_t bytes) {
     size_t room = ROOM_LEAST;
     if (bytes > SIZE_MAX / 4) return NULL;
-    while (room < bytes) room *= 2; /* so that the next one fits too */
+    while (room < bytes) room *= 2; /* so that the next message fits too */
     struct msi_unexpected_msg *made = malloc(sizeof *made + room);
     if (made) made->room = room;
     return made;
@@ -68,7 +68,7 @@ struct msi_unexpected_msg *msi_unexpected_find(const struct msi_unexpected *unex
     return NULL;
 }
 
-/* It was delivered or dropped. */
+/* Keeps the memory of a message that was delivered or dropped, or frees it. */
 static void end(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
     msi_list_remove(&msg->node);
     if (msg->room > SPARE_MOST - unexpected->spare_bytes) {

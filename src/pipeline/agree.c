@@ -62,7 +62,7 @@ void msi_pipeline_withdraw(mst_pipeline *p, const struct msi_wait *wait) {
 }
 
 static mst_status read_note(mst_pipeline *p, const struct msi_buf *note) {
-    static const char what[] = "the output of the stage before is";
+    static const char what[] = "the output of the previous stage is";
     struct msi_reader r = msi_reader(note->data, note->len);
     p->previous.out = read_shape(&r);
     p->previous.prompt = read_shape(&r);

@@ -12,8 +12,8 @@ size_t msi_shape_count(const mst_shape *shape) {
     return count;
 }
 
-size_t msi_shape_bytes(const mst_shape *shape) {
-    return shape->n ? msi_shape_count(shape) * mst_dtype_size(shape->dtype) : 0;
+static size_t shape_bytes(const mst_shape *shape) {
+    return msi_shape_count(shape) * mst_dtype_size(shape->dtype);
 }
 
 mst_status msi_shape_check(const mst_shape *shape, const char *what) {
@@ -42,8 +42,8 @@ const mst_shape *msi_pipeline_shape(const mst_pipeline *p, int channel, bool in,
 }
 
 static size_t slot_bytes(const mst_pipeline *p, int channel, bool in) {
-    size_t usual = msi_shape_bytes(msi_pipeline_shape(p, channel, in, false));
-    size_t prompt = msi_shape_bytes(msi_pipeline_shape(p, channel, in, true));
+    size_t usual = shape_bytes(msi_pipeline_shape(p, channel, in, false));
+    size_t prompt = shape_bytes(msi_pipeline_shape(p, channel, in, true));
     return usual > prompt ? usual : prompt;
 }
 
@@ -120,18 +120,13 @@ static mst_status check_all(mst_pipeline *p, int stages) {
     return st == MST_OK ? check_own(p) : st;
 }
 
-static mst_status make_all_slots(mst_pipeline *p) {
-    mst_status st = MST_OK;
+static mst_status prepare(mst_pipeline *p, const struct msi_wait *wait) {
+    mst_status st = msi_pipeline_read_previous(p, wait);
     for (int c = 0; c < MSI_CHANNELS && st == MST_OK; c++) {
         st = make_slots(p, c, MSI_IN_SLOT);
         if (st == MST_OK) st = make_slots(p, c, MSI_OUT_SLOT);
     }
     return st;
-}
-
-static mst_status prepare(mst_pipeline *p, const struct msi_wait *wait) {
-    mst_status st = msi_pipeline_read_previous(p, wait);
-    return st == MST_OK ? make_all_slots(p) : st;
 }
 
 /* A buffer for messages with the stage after, or before; NULL: none. */

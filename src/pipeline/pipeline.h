@@ -63,9 +63,8 @@ mst_status msi_pipeline_read_previous(mst_pipeline *pipeline, const struct msi_w
 /* A barrier that fails on all stages or on none. own: this stage's status so far. */
 mst_status msi_pipeline_agree(mst_pipeline *pipeline, const struct msi_wait *wait, mst_status own);
 
-/* Number of elements, and of bytes. */
+/* The number of elements; 0 without dimensions. */
 size_t msi_shape_count(const mst_shape *shape);
-size_t msi_shape_bytes(const mst_shape *shape);
 /* Fails if the shape is invalid. what: begins the message. */
 mst_status msi_shape_check(const mst_shape *shape, const char *what);
 

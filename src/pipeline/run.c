@@ -46,7 +46,8 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
     struct msi_call call;
     mst_status st =
         msi_call_open_as(in ? "mst_irecv" : "mst_isend", in ? MSI_KIND_RECV : MSI_KIND_SEND, &options, &call);
-    if (st == MST_OK) st = msi_call_peer(&call, "the neighbour", msi_group_rank_of(call.group, peer_of(p, a)));
+    if (st == MST_OK)
+        st = msi_call_peer(&call, "the neighbour", msi_group_rank_of(call.group, peer_of(p, a)));
     if (st == MST_OK) st = msi_call_tensor(&call, 1, msi_shape_count(shape), shape->dtype);
     if (st != MST_OK) return st;
     struct msi_op op = {.desc = {.kind = in ? MST_KIND_RECV : MST_KIND_SEND,
@@ -73,7 +74,7 @@ static mst_status fail_late(mst_pipeline *p, const struct msi_action *a) {
         snprintf(late, sizeof late,
                  "%s keeps the pipeline waiting: ", msi_rank_show(whole, culprit, other, sizeof other));
     msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
-             a->kind == MSI_ACT_RECEIVE ? "%sno %s of %s arrived within %d ms"
+             a->kind == MSI_ACT_RECEIVE ? "%sno %s from %s arrived within %d ms"
                                         : "%sthe %s for %s were not received within %d ms",
              late, msi_stage_channel_name(a->channel), neighbour, p->timeout_ms);
     return msi_blame(MST_ERR_STALLED, culprit);

@@ -3,7 +3,6 @@
  * records before each call and appends its own changes. Waiting requests poll with growing pauses.
  */
 #include "base/error.h"
-#include "base/log.h"
 #include "store/file_log.h"
 #include "store/kv.h"
 #include "store/store.h"
@@ -29,16 +28,6 @@ struct file_store {
     int64_t checked_members;           /* time of the last check for dead members */
     bool broken;                       /* a write failed, so the map differs from the file */
 };
-
-struct file_waiter {
-    struct msi_kv_waiter waiter;
-    bool ended;
-};
-
-static void wake(struct msi_kv_waiter *waiter, mst_status status) {
-    (void)status;
-    msi_container(waiter, struct file_waiter, waiter)->ended = true;
-}
 
 static void apply(struct msi_kv *kv, const struct msi_store_req *req) {
     struct msi_buf reply = {0};
@@ -167,12 +156,12 @@ static mst_status poll_again(struct file_store *store, const struct msi_wait *wa
 }
 
 static mst_status wait_for(struct file_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
-                           const struct msi_kv_guard *guard, bool *locked) {
-    struct file_waiter self = {.waiter = {.wake = wake}};
+                           const struct msi_store_req *guard, bool *locked) {
+    struct msi_kv_waiter self = {0};
     if (x->req.op == MSI_OP_BARRIER && x->req.number >= 0)
         msi_file_record_write(&store->log.pending, MSI_FILE_ARRIVE, x->req.key, msi_str(NULL, 0));
     bool waiting;
-    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &self.waiter, &waiting);
+    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &self, &waiting);
     if (x->status == MST_ERR_PEER_LOST) return x->status;
     mst_status st = MST_OK;
     for (int pause = FIRST_PAUSE_MS; waiting && !self.ended && st == MST_OK;) {
@@ -181,9 +170,9 @@ static mst_status wait_for(struct file_store *store, const struct msi_wait *wait
     }
     if (!waiting) return MST_OK;
     if (!*locked) pthread_mutex_lock(&store->lock);
-    if (!self.ended) msi_kv_wait_end(store->kv, &self.waiter);
+    msi_kv_wait_end(store->kv, &self);
     if (!*locked) pthread_mutex_unlock(&store->lock);
-    return self.ended ? self.waiter.status : st;
+    return self.ended ? self.status : st;
 }
 
 static void write_value(struct file_store *store, struct msi_str key) {
@@ -226,20 +215,19 @@ static void perform(struct file_store *store, struct msi_store_rpc *x) {
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct file_store *store = (struct file_store *)head;
-    struct msi_kv_guard guard = {0};
-    bool guarded = false, locked = true;
+    const struct msi_store_req *guard = NULL;
+    bool locked = true;
     mst_status st = enter(store, wait);
     if (st != MST_OK) return st;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         const struct msi_store_req *req = &x[i].req;
         x[i].status = MST_OK;
         if (req->op == MSI_OP_GUARD) {
-            guard = (struct msi_kv_guard){req->key, req->number};
-            guarded = true;
+            guard = req;
         } else if (req->op == MSI_OP_ON_DISCONNECT) {
             set_on_disconnect(store, req);
         } else {
-            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guarded ? &guard : NULL, &locked);
+            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guard, &locked);
             if (st == MST_OK && x[i].status == MST_OK) perform(store, &x[i]);
         }
         if (st == MST_OK && x[i].reply.failed) st = msi_fail_memory();
@@ -265,7 +253,7 @@ static void close_store(struct mst_store *head) {
     free(store);
 }
 
-static const struct msi_store_ops ops = {"file", exec, close_store};
+static const struct msi_store_ops ops = {exec, close_store};
 
 /* Reads the file for the first time and registers a member. MST_ERR_STALE: all earlier members are dead. */
 static mst_status first_read(struct file_store *store, bool member, const struct msi_wait *wait) {

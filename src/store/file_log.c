@@ -21,18 +21,10 @@ mst_status msi_file_log_open(struct msi_file_log *log, const char *path, size_t 
     *log = (struct msi_file_log){
         .fd = -1, .alive_fd = -1, .slot = -1, .max_key = max_key, .max_value = max_value};
     log->path = strdup(path);
-    if (!log->path || asprintf(&log->alive_path, "%s.alive", path) < 0) {
-        log->alive_path = NULL;
-        msi_file_log_close(log);
-        return msi_fail_memory();
-    }
+    if (asprintf(&log->alive_path, "%s.alive", path) < 0) log->alive_path = NULL;
+    if (!log->path || !log->alive_path) return msi_fail_memory();
     log->fd = open_file(path);
-    if (log->fd < 0) {
-        mst_status st = msi_fail_errno(errno, "cannot open the store's file %s", path);
-        msi_file_log_close(log);
-        return st;
-    }
-    return MST_OK;
+    return log->fd < 0 ? msi_fail_errno(errno, "cannot open the store's file %s", path) : MST_OK;
 }
 
 void msi_file_log_close(struct msi_file_log *log) {
@@ -41,7 +33,6 @@ void msi_file_log_close(struct msi_file_log *log) {
     free(log->path);
     free(log->alive_path);
     msi_buf_free(&log->pending);
-    *log = (struct msi_file_log){.fd = -1, .alive_fd = -1, .slot = -1};
 }
 
 /* Does the path still name the open file? */

@@ -22,7 +22,8 @@ struct msi_file_log {
     struct msi_buf pending; /* records to write before the lock is released */
 };
 
-/* Opens or creates the file. The first read fails with MST_ERR_STALE if it is not a store's file. */
+/* Opens or creates the file; close it also after a failure. The first read fails with MST_ERR_STALE if it is
+ * not a store's file. */
 mst_status msi_file_log_open(struct msi_file_log *log, const char *path, size_t max_key, size_t max_value);
 void msi_file_log_close(struct msi_file_log *log);
 

@@ -22,34 +22,28 @@ struct hash_store {
 struct sleeper {
     struct msi_kv_waiter waiter;
     int fd;
-    bool over;
 };
 
-static void wake(struct msi_kv_waiter *waiter, mst_status status) {
-    (void)status;
-    struct sleeper *sleeper = msi_container(waiter, struct sleeper, waiter);
-    sleeper->over = true;
+static void wake(struct msi_kv_waiter *waiter) {
     uint64_t one = 1;
-    ssize_t n = write(sleeper->fd, &one, sizeof one);
+    ssize_t n = write(msi_container(waiter, struct sleeper, waiter)->fd, &one, sizeof one);
     (void)n;
 }
 
 /* With the lock held, which it releases while it waits. */
 static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
-                           const struct msi_kv_guard *guard) {
+                           const struct msi_store_req *guard) {
     struct sleeper sleeper = {.waiter = {.wake = wake}, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     if (sleeper.fd < 0) return msi_fail_errno(errno, "cannot create an eventfd");
     bool waiting;
-    mst_status st = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
-    if (st == MST_OK && waiting) {
+    x->status = msi_kv_wait_begin(store->kv, &x->req, guard, &sleeper.waiter, &waiting);
+    mst_status st = x->status == MST_ERR_PEER_LOST ? x->status : MST_OK;
+    if (waiting) {
         pthread_mutex_unlock(&store->lock);
         st = msi_wait_fd(wait, sleeper.fd, POLLIN, "waiting in the hash store");
         pthread_mutex_lock(&store->lock);
-        if (!sleeper.over) msi_kv_wait_end(store->kv, &sleeper.waiter);
-        if (sleeper.over) st = sleeper.waiter.status;
-    } else if (st == MST_ERR_LIMIT || st == MST_ERR_MEMORY) {
-        x->status = st;
-        st = MST_OK;
+        msi_kv_wait_end(store->kv, &sleeper.waiter);
+        if (sleeper.waiter.ended) st = sleeper.waiter.status;
     }
     close(sleeper.fd);
     return st;
@@ -58,18 +52,16 @@ static mst_status wait_for(struct hash_store *store, const struct msi_wait *wait
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
     struct hash_store *store = (struct hash_store *)head;
-    struct msi_kv_guard guard = {0};
-    bool guarded = false;
+    const struct msi_store_req *guard = NULL;
     mst_status st = MST_OK;
     pthread_mutex_lock(&store->lock);
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         const struct msi_store_req *req = &x[i].req;
         x[i].status = MST_OK;
         if (req->op == MSI_OP_GUARD) {
-            guard = (struct msi_kv_guard){req->key, req->number};
-            guarded = true;
+            guard = req;
         } else if (req->op != MSI_OP_ON_DISCONNECT) { /* the threads of a process end together */
-            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guarded ? &guard : NULL);
+            if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guard);
             if (st == MST_OK && x[i].status == MST_OK)
                 x[i].status = msi_kv_apply(store->kv, req, &x[i].reply);
         }
@@ -86,7 +78,7 @@ static void close_store(struct mst_store *head) {
     free(store);
 }
 
-static const struct msi_store_ops ops = {"hash", exec, close_store};
+static const struct msi_store_ops ops = {exec, close_store};
 
 mst_status msi_store_open_hash(const struct msi_settings *settings, struct mst_store **store) {
     struct hash_store *made = calloc(1, sizeof *made);

@@ -68,7 +68,17 @@ void msi_kv_item_release(struct msi_kv *kv, struct msi_kv_item *item) {
     free(item);
 }
 
-static void drop_value(struct msi_kv *kv, struct msi_kv_item *item) {
+static void drop_first(struct msi_kv *kv, struct msi_kv_item *item) {
+    struct queued *first = msi_container(item->queue.next, struct queued, node);
+    msi_list_remove(&first->node);
+    item->queued--;
+    kv->bytes -= sizeof *first + first->len;
+    free(first);
+}
+
+/* Drops value and queue. */
+static void drop_all(struct msi_kv *kv, struct msi_kv_item *item) {
+    while (item->queued) drop_first(kv, item);
     kv->bytes -= item->cap;
     free(item->value);
     item->value = NULL;
@@ -76,22 +86,11 @@ static void drop_value(struct msi_kv *kv, struct msi_kv_item *item) {
     item->has_value = item->counts = false;
 }
 
-static void drop_queue(struct msi_kv *kv, struct msi_kv_item *item) {
-    while (!msi_list_empty(&item->queue)) {
-        struct queued *first = msi_container(item->queue.next, struct queued, node);
-        msi_list_remove(&first->node);
-        kv->bytes -= sizeof *first + first->len;
-        free(first);
-    }
-    item->queued = 0;
-}
-
 void msi_kv_free(struct msi_kv *kv) {
     if (!kv) return;
     for (uint32_t i = 0; i < kv->items.n; i++) {
         struct msi_kv_item *item = kv->items.entries[i].value;
-        drop_value(kv, item);
-        drop_queue(kv, item);
+        drop_all(kv, item);
         free(item);
     }
     msi_table_free(&kv->items);
@@ -229,12 +228,9 @@ static void pop(struct msi_kv *kv, struct msi_str key, struct msi_buf *reply) {
     struct msi_kv_item *item = msi_kv_item(kv, key, false);
     msi_put_u64(reply, item ? (uint64_t)item->queued : 0);
     if (!item || item->queued == 0) return;
-    struct queued *first = msi_container(item->queue.next, struct queued, node);
+    const struct queued *first = msi_container(item->queue.next, struct queued, node);
     msi_put_str(reply, msi_str(first->data, first->len));
-    msi_list_remove(&first->node);
-    kv->bytes -= sizeof *first + first->len;
-    free(first);
-    item->queued--;
+    drop_first(kv, item);
     if (!msi_kv_exists(item)) kv->n_keys--;
     msi_kv_item_release(kv, item);
 }
@@ -245,8 +241,7 @@ static bool delete_key(struct msi_kv *kv, struct msi_str key) {
     bool existed = msi_kv_exists(item);
     if (item->has_value && kv->changed)
         kv->changed(kv->context, MSI_KV_DELETED, key, msi_str(item->value, item->len), msi_str("", 0));
-    drop_value(kv, item);
-    drop_queue(kv, item);
+    drop_all(kv, item);
     item->arrived = 0;
     if (existed) kv->n_keys--;
     msi_kv_item_release(kv, item);
@@ -316,12 +311,8 @@ size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req) {
     return total;
 }
 
-static int64_t queue_len(struct msi_kv *kv, struct msi_str key) {
-    const struct msi_kv_item *item = msi_kv_item(kv, key, false);
-    return item ? item->queued : 0;
-}
-
 mst_status msi_kv_apply(struct msi_kv *kv, const struct msi_store_req *req, struct msi_buf *reply) {
+    const struct msi_kv_item *item;
     switch (req->op) {
     case MSI_OP_SET:
         return put(kv, req->key, req->value, false);
@@ -357,7 +348,8 @@ mst_status msi_kv_apply(struct msi_kv *kv, const struct msi_store_req *req, stru
         pop(kv, req->key, reply);
         return MST_OK;
     case MSI_OP_QUEUE_LEN:
-        msi_put_u64(reply, (uint64_t)queue_len(kv, req->key));
+        item = msi_kv_item(kv, req->key, false);
+        msi_put_u64(reply, item ? (uint64_t)item->queued : 0);
         return MST_OK;
     case MSI_OP_LIST_KEYS:
         list_keys(kv, reply);

@@ -43,30 +43,26 @@ bool msi_kv_get(const struct msi_kv *kv, struct msi_str key, struct msi_str *val
 /* The length of the reply to a request for values or keys; 0 for others. */
 size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req);
 
-/* A waiting request. The owner keeps it at its address until wake or msi_kv_wait_end was called. */
+/* A waiting request. The owner keeps it at its address until it has ended or msi_kv_wait_end was called. */
 struct msi_kv_waiter {
-    /* Called once, inside the call that ends the wait; must not call the map. */
-    void (*wake)(struct msi_kv_waiter *waiter, mst_status status);
+    /* Called once, inside the call that ends the wait; must not call the map. May be NULL. */
+    void (*wake)(struct msi_kv_waiter *waiter);
+    bool ended;        /* the wait has ended … */
+    mst_status status; /* … with this status */
     struct msi_kv_link *links;
     size_t n_links, missing;
-    mst_status status;
     struct msi_list ready;
-};
-
-struct msi_kv_guard {
-    struct msi_str key;
-    int64_t length;
 };
 
 /*
  * Begins a request that may wait (a barrier counts its caller now). *waiting false: apply the request now.
- * Otherwise wake is called later: with MST_OK, then apply it; or with MST_ERR_PEER_LOST if the value of the
- * guard's key (guard may be NULL) has become longer than the guard's length.
+ * Otherwise the wait ends later: with MST_OK, then apply it; or with MST_ERR_PEER_LOST if the value of the
+ * key of guard, a GUARD request or NULL, has become longer than its number.
  */
 mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
-                             const struct msi_kv_guard *guard, struct msi_kv_waiter *waiter, bool *waiting);
+                             const struct msi_store_req *guard, struct msi_kv_waiter *waiter, bool *waiting);
 
-/* Cancels a wait that has not ended. */
+/* Cancels the wait, unless it has ended. */
 void msi_kv_wait_end(struct msi_kv *kv, struct msi_kv_waiter *waiter);
 
 #endif

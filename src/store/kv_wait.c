@@ -16,6 +16,10 @@ struct msi_kv_link {
     int64_t threshold; /* arrivals, or the guard's length */
 };
 
+static bool exceeds(const struct msi_kv_item *item, int64_t length) {
+    return item->has_value && (int64_t)item->len > length;
+}
+
 static bool met(const struct msi_kv_link *link) {
     const struct msi_kv_item *item = link->item;
     switch (link->kind) {
@@ -24,7 +28,7 @@ static bool met(const struct msi_kv_link *link) {
     case NEEDS_ARRIVALS:
         return item->arrived >= link->threshold;
     default:
-        return item->has_value && (int64_t)item->len > link->threshold;
+        return exceeds(item, link->threshold);
     }
 }
 
@@ -66,7 +70,8 @@ void msi_kv_item_changed(struct msi_kv *kv, struct msi_kv_item *item) {
         msi_list_remove(&waiter->ready);
         if (waiter->missing == 0) waiter->status = MST_OK;
         msi_kv_wait_end(kv, waiter);
-        waiter->wake(waiter, waiter->status);
+        waiter->ended = true;
+        if (waiter->wake) waiter->wake(waiter);
     }
 }
 
@@ -106,11 +111,6 @@ static mst_status arrive(struct msi_kv *kv, const struct msi_store_req *req, boo
     return MST_OK;
 }
 
-static bool tripped(const struct msi_kv *kv, const struct msi_kv_guard *guard) {
-    struct msi_str value;
-    return guard && msi_kv_get(kv, guard->key, &value) && (int64_t)value.n > guard->length;
-}
-
 /* Links the waiter to the items that it still needs. */
 static mst_status add_links(struct msi_kv *kv, const struct msi_store_req *req,
                             struct msi_kv_waiter *waiter) {
@@ -129,7 +129,7 @@ static mst_status add_links(struct msi_kv *kv, const struct msi_store_req *req,
 }
 
 mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
-                             const struct msi_kv_guard *guard, struct msi_kv_waiter *waiter, bool *waiting) {
+                             const struct msi_store_req *guard, struct msi_kv_waiter *waiter, bool *waiting) {
     *waiting = false;
     if (req->op == MSI_OP_BARRIER) {
         bool complete;
@@ -142,16 +142,19 @@ mst_status msi_kv_wait_begin(struct msi_kv *kv, const struct msi_store_req *req,
     waiter->links = calloc(n ? n : 1, sizeof *waiter->links);
     if (!waiter->links) return MST_ERR_MEMORY;
     waiter->n_links = waiter->missing = 0;
+    waiter->ended = false;
     waiter->status = MST_OK;
     msi_list_init(&waiter->ready);
     mst_status st = add_links(kv, req, waiter);
-    if (st == MST_OK && waiter->missing && tripped(kv, guard)) st = MST_ERR_PEER_LOST;
-    struct msi_kv_item *watched = NULL;
     if (st == MST_OK && waiter->missing && guard) {
-        watched = msi_kv_item(kv, guard->key, true);
-        if (!watched) st = MST_ERR_LIMIT;
+        struct msi_kv_item *watched = msi_kv_item(kv, guard->key, true);
+        if (!watched)
+            st = MST_ERR_LIMIT;
+        else if (exceeds(watched, guard->number))
+            st = MST_ERR_PEER_LOST;
+        else
+            add_link(waiter, watched, GUARDS, guard->number);
     }
-    if (watched) add_link(waiter, watched, GUARDS, guard->length);
     kv->bytes += waiter->n_links * sizeof *waiter->links;
     *waiting = st == MST_OK && waiter->missing;
     if (!*waiting) msi_kv_wait_end(kv, waiter);

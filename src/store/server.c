@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,7 +26,9 @@ static void reject(struct msi_server *server, int listener) {
     server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void accept_from(struct msi_server *server, const struct msi_source *source) {
+static void on_client(struct msi_source *source, uint32_t events) {
+    struct msi_server *server = msi_container(source, struct msi_listening, source)->server;
+    (void)events;
     for (;;) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
@@ -41,28 +42,14 @@ static void accept_from(struct msi_server *server, const struct msi_source *sour
     }
 }
 
-static void accept_tcp(struct msi_source *source, uint32_t events) {
-    (void)events;
-    accept_from(msi_container(source, struct msi_server, listener), source);
-}
-
-static void accept_local(struct msi_source *source, uint32_t events) {
-    (void)events;
-    accept_from(msi_container(source, struct msi_server, local), source);
-}
-
 /* Sends the replies of this iteration. Settling may close connections and wake others. */
-static void send_all(struct msi_server *server) {
-    while (!msi_list_empty(&server->unsent)) {
-        struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
-        msi_list_remove(&conn->unsent);
-        msi_conn_settle(conn);
-    }
-}
-
 static void finish_round(struct msi_server *server) {
     do {
-        send_all(server);
+        while (!msi_list_empty(&server->unsent)) {
+            struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
+            msi_list_remove(&conn->unsent);
+            msi_conn_settle(conn, false);
+        }
         msi_server_resume(server);
     } while (!msi_list_empty(&server->unsent));
 }
@@ -128,11 +115,6 @@ static void *serve(void *context) {
     return NULL;
 }
 
-static mst_status start_thread(struct msi_server *server) {
-    int error = msi_thread_start(&server->thread, serve, server);
-    return error ? msi_fail_errno(error, "cannot start the store's thread") : MST_OK;
-}
-
 static struct msi_server *allocate(const struct msi_settings *settings) {
     struct msi_server *server = calloc(1, sizeof *server);
     if (!server) return NULL;
@@ -141,13 +123,11 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
         free(server);
         return NULL;
     }
-    msi_kv_set_watch(server->kv, NULL, server);
     msi_list_init(&server->conns);
     msi_list_init(&server->ready);
     msi_list_init(&server->unsent);
     msi_list_init(&server->busy);
-    server->listener = (struct msi_source){accept_tcp, -1};
-    server->local = (struct msi_source){accept_local, -1};
+    server->tcp = server->local = (struct msi_listening){{on_client, -1}, server};
     server->spare_fd = -1;
     do msi_random(&server->identity, sizeof server->identity);
     while (server->identity == 0);
@@ -162,8 +142,8 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
 static void release(struct msi_server *server) {
     while (!msi_list_empty(&server->conns))
         msi_conn_close(msi_container(server->conns.next, struct msi_conn, node), false);
-    if (server->listener.fd >= 0) close(server->listener.fd);
-    if (server->local.fd >= 0) close(server->local.fd);
+    if (server->tcp.source.fd >= 0) close(server->tcp.source.fd);
+    if (server->local.source.fd >= 0) close(server->local.source.fd);
     if (server->spare_fd >= 0) close(server->spare_fd);
     msi_loop_close(server->loop);
     msi_kv_free(server->kv);
@@ -171,30 +151,26 @@ static void release(struct msi_server *server) {
     free(server);
 }
 
-mst_status msi_server_open(const struct msi_address *address, const struct msi_settings *settings,
+mst_status msi_server_open(struct msi_address *address, const struct msi_settings *settings,
                            struct msi_server **server) {
     struct msi_server *made = allocate(settings);
     if (!made) return msi_fail_memory();
-    mst_status st = msi_listen(address, &made->listener.fd, &made->port);
+    struct msi_source *tcp = &made->tcp.source, *local = &made->local.source;
+    mst_status st = msi_listen(address, &tcp->fd, &address->port);
     if (st == MST_OK) st = msi_loop_open(&made->loop);
-    if (st == MST_OK) st = msi_loop_add(made->loop, &made->listener, EPOLLIN);
-    if (st == MST_OK && settings->store_local) msi_listen_local(made->listener.fd, &made->local.fd);
-    if (st == MST_OK && made->local.fd >= 0) st = msi_loop_add(made->loop, &made->local, EPOLLIN);
-    if (st == MST_OK) {
-        made->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        st = start_thread(made);
-    }
+    if (st == MST_OK) st = msi_loop_add(made->loop, tcp, EPOLLIN);
+    if (st == MST_OK && settings->store_local) local->fd = msi_listen_local(tcp->fd);
+    if (st == MST_OK && local->fd >= 0) st = msi_loop_add(made->loop, local, EPOLLIN);
+    made->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
+    if (error) st = msi_fail_errno(error, "cannot start the store's thread");
     if (st != MST_OK) {
         release(made);
         return st;
     }
-    msi_log(store, INFO, "serving the store on %s port %d", address->host, made->port);
+    msi_log(store, INFO, "serving the store on %s port %d", address->host, address->port);
     *server = made;
     return MST_OK;
-}
-
-int msi_server_port(const struct msi_server *server) {
-    return server->port;
 }
 
 void msi_server_close(struct msi_server *server, int64_t linger_ms) {

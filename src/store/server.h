@@ -13,15 +13,14 @@
 
 struct msi_server;
 
-/* Listens on that address; port 0: a free port. */
-mst_status msi_server_open(const struct msi_address *address, const struct msi_settings *settings,
+/* Listens on that address; port 0 becomes a free port. */
+mst_status msi_server_open(struct msi_address *address, const struct msi_settings *settings,
                            struct msi_server **server);
-
-int msi_server_port(const struct msi_server *server);
 
 /*
  * Serves until the last muster client has disconnected, at most for linger_ms, and ends. muster clients that
- * still wait get MST_ERR_STORE_ENDED; other connections are closed. server may be NULL.
+ * still wait get MST_ERR_STORE_ENDED; other connections are closed. New clients are served until then: a rank
+ * that comes late reads why its world has failed. server may be NULL.
  */
 void msi_server_close(struct msi_server *server, int64_t linger_ms);
 

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -23,8 +22,8 @@ enum {
 static void on_stall(struct msi_timer *timer) {
     struct msi_conn *conn = msi_container(timer, struct msi_conn, stall);
     if (!msi_list_empty(&conn->unsent)) return; /* the server is late: settling sets it again */
-    msi_conn_doom(conn, conn->out.len ? "it does not read its replies" : "it left a message half sent");
-    msi_conn_settle(conn);
+    msi_conn_doom(conn, conn->out.len ? "it does not read its replies" : "it sent only a part of a message");
+    msi_conn_settle(conn, false);
 }
 
 static bool held_back(const struct msi_conn *conn) {
@@ -94,8 +93,7 @@ static bool is_quiet(const struct msi_conn *conn) {
            conn->in.cap + conn->out.cap + conn->kept == conn->accounted;
 }
 
-/* As msi_conn_settle; received: the client has just sent something. */
-static void settle(struct msi_conn *conn, bool received) {
+void msi_conn_settle(struct msi_conn *conn, bool received) {
     bool full = conn->out.len > MSI_SERVER_UNREAD;
     bool sent = conn->out.len && send_some(conn);
     if (is_quiet(conn)) return;
@@ -111,10 +109,6 @@ static void settle(struct msi_conn *conn, bool received) {
     }
     update_events(conn);
     update_stall(conn, received || sent);
-}
-
-void msi_conn_settle(struct msi_conn *conn) {
-    settle(conn, false);
 }
 
 void msi_conn_mark_unsent(struct msi_conn *conn) {
@@ -138,19 +132,16 @@ void msi_conn_doom(struct msi_conn *conn, const char *format, ...) {
         msi_log(store, WARN, "further bad connections to the store are not logged");
 }
 
-/* Serves the input, and keeps incomplete and waiting requests. */
-static void serve_input(struct msi_conn *conn, const uint8_t *p, size_t n) {
-    size_t done = msi_conn_serve(conn, p, n);
-    msi_buf_add(&conn->in, p + done, n - done);
-}
-
 /* One read; undrained if it filled the buffer. */
 static ssize_t receive(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0) {
         ssize_t n = msi_recv(conn->source.fd, server->scratch, sizeof server->scratch);
         conn->undrained = n == (ssize_t)sizeof server->scratch || (n < 0 && errno == EINTR);
-        if (n > 0) serve_input(conn, server->scratch, (size_t)n);
+        if (n <= 0) return n;
+        size_t done = msi_conn_serve(conn, server->scratch, (size_t)n);
+        msi_buf_add(&conn->in, server->scratch + done,
+                    (size_t)n - done); /* incomplete and waiting requests */
         return n;
     }
     size_t missing = conn->scan.need > conn->in.len ? conn->scan.need - conn->in.len : 0;
@@ -182,7 +173,7 @@ static void on_ready(struct msi_source *source, uint32_t events) {
         ssize_t n = receive(conn);
         if (hung_up) conn->undrained = true; /* end of file follows the last bytes */
         if (n == 0 && conn->in.len && !msi_conn_pending(conn))
-            msi_conn_doom(conn, "it hung up in the middle of a message");
+            msi_conn_doom(conn, "it closed the connection in the middle of a message");
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) msi_conn_doom(conn, NULL);
         progress = n > 0;
     }
@@ -194,7 +185,7 @@ static void on_ready(struct msi_source *source, uint32_t events) {
         return;
     }
     msi_list_remove(&conn->unsent);
-    settle(conn, progress); /* may free the connection, as the next call */
+    msi_conn_settle(conn, progress); /* may free the connection, as the next call */
     msi_server_resume(server);
 }
 

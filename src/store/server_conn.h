@@ -20,11 +20,16 @@ enum {
     MSI_SERVER_UNREAD = 1 << 20, /* bytes of unread replies at which the server stops serving a client */
 };
 
+struct msi_listening {
+    struct msi_source source;
+    struct msi_server *server;
+};
+
 struct msi_server {
     struct msi_loop *loop;
-    struct msi_source listener, local; /* local: the Unix socket; fd -1: none */
-    int64_t identity;   /* random, never 0: distinguishes it from an earlier server at the same address */
-    int port, spare_fd; /* spare_fd: closed for a moment to reject a client on EMFILE */
+    struct msi_listening tcp, local; /* local: the Unix socket; fd -1: none */
+    int64_t identity; /* random, never 0: distinguishes it from an earlier server at the same address */
+    int spare_fd;     /* closed for a moment to reject a client on EMFILE */
     struct msi_kv *kv;
     struct msi_store_limits limits;
     size_t max_total, buffered; /* buffered: bytes that connections hold */
@@ -39,9 +44,8 @@ struct msi_server {
     struct msi_buf views;
     uint8_t scratch[MSI_SERVER_SCRATCH];
     pthread_t thread;
-    int rank; /* of the world that hosts it, for the log */
-    _Atomic int64_t
-        end_at; /* stored (release) by msi_server_close, loaded (acquire) in each iteration; 0: serve */
+    int rank;               /* of the world that hosts it, for the log */
+    _Atomic int64_t end_at; /* 0: serve; stored (release) by msi_server_close, loaded (acquire) each round */
 };
 
 /* Members that every request uses come first. */
@@ -62,7 +66,6 @@ struct msi_conn {
     size_t request_len; /* of the first request, which waits or is deferred */
     size_t accounted;   /* its share of the server's buffered */
 
-    mst_status wait_status;
     struct msi_kv_waiter waiter;
     struct msi_buf guard_key, on_disconnect_key, on_disconnect_value, watched;
     size_t kept; /* bytes of these four */
@@ -89,8 +92,11 @@ bool msi_server_has_room(const struct msi_server *server, size_t more);
 void msi_conn_account(struct msi_conn *conn);
 /* Reads without an event of the loop; true if there was input. May close it. */
 bool msi_conn_poll(struct msi_conn *conn);
-/* Sends as much as possible and updates events, timer and accounting; may close it. */
-void msi_conn_settle(struct msi_conn *conn);
+/*
+ * Sends as much as possible and updates events, timer and accounting; may close it. received: the client has
+ * just sent something.
+ */
+void msi_conn_settle(struct msi_conn *conn, bool received);
 
 /* Serves the requests in p; returns the number of consumed bytes. */
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);

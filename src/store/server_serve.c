@@ -41,13 +41,8 @@ static bool fits(const struct msi_server *server, const struct msi_store_req *re
            ((req->n < 2 || 2 * reply <= idle) && server->buffered < idle / 2);
 }
 
-/* Answers a request that does not wait any longer. */
-static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
-    size_t start = conn->out.len;
-    answer_status(conn, MST_OK);
-    mst_status st = fits(conn->server, req) ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
-    if (st == MST_OK) return;
-    if (conn->out.len > start) conn->out.len = start;
+/* Reports that a request has failed. Only dialect M has a reply for that; other clients are disconnected. */
+static void refuse(struct msi_conn *conn, const struct msi_store_req *req, mst_status st) {
     answer_status(conn, st);
     if (conn->dialect == MSI_DIALECT_M) return;
     if (st == MST_ERR_LIMIT)
@@ -57,9 +52,18 @@ static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
                       MSI_SHOW(req->n ? req->keys[0] : req->key), mst_status_text(st));
 }
 
-static void woken(struct msi_kv_waiter *waiter, mst_status st) {
+/* Answers a request that does not wait any longer. */
+static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
+    size_t start = conn->out.len;
+    answer_status(conn, MST_OK);
+    mst_status st = fits(conn->server, req) ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
+    if (st == MST_OK) return;
+    if (conn->out.len > start) conn->out.len = start;
+    refuse(conn, req, st);
+}
+
+static void woken(struct msi_kv_waiter *waiter) {
     struct msi_conn *conn = msi_container(waiter, struct msi_conn, waiter);
-    conn->wait_status = st;
     conn->waiting = false;
     msi_list_push(&conn->server->ready, &conn->ready);
 }
@@ -75,24 +79,22 @@ static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *r
         answer(conn, req);
         return false;
     }
-    conn->wait_status = MST_OK;
+    conn->waiter.status = MST_OK;
     msi_list_push(&server->ready, &conn->ready);
     return true;
 }
 
 /* True if the request waits or is deferred now. */
 static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
-    struct msi_kv_guard guard = {msi_buf_str(&conn->guard_key), conn->guard_length};
+    struct msi_store_req guard = {.key = msi_buf_str(&conn->guard_key), .number = conn->guard_length};
     conn->waiter.wake = woken;
     bool waiting;
     mst_status st =
         msi_kv_wait_begin(conn->server->kv, req, conn->has_guard ? &guard : NULL, &conn->waiter, &waiting);
-    if (!waiting) conn->has_guard = false;
     if (waiting) return true;
+    conn->has_guard = false;
     if (st == MST_OK) return answer_or_defer(conn, req);
-    answer_status(conn, st);
-    if (conn->dialect != MSI_DIALECT_M)
-        msi_conn_doom(conn, "%s: %s", msi_ops[req->op].name, mst_status_text(st));
+    refuse(conn, req, st);
     return false;
 }
 
@@ -168,10 +170,6 @@ static void hello(struct msi_conn *conn, int64_t expected) {
         msi_conn_doom(conn, NULL);
 }
 
-static bool asks_for_mark(const struct msi_store_req *req) {
-    return req->n == 1 && msi_str_equal(req->keys[0], msi_cstr(MSI_STORE_MARK_KEY));
-}
-
 /* Executes one request; false if it waits or is deferred. */
 static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
     if (msi_ops[req->op].waits) return !begin_wait(conn, req);
@@ -202,12 +200,12 @@ static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
         answer_status(conn, MST_OK);
         break;
     case MSI_OP_CHECK:
-        if (asks_for_mark(req)) {
-            answer_status(conn, MST_OK);
-            msi_buf_add_u8(&conn->out, 0);
+        if (req->n != 1 || !msi_str_equal(req->keys[0], msi_cstr(MSI_STORE_MARK_KEY))) {
+            answer(conn, req);
             break;
         }
-        answer(conn, req);
+        answer_status(conn, MST_OK);
+        msi_buf_add_u8(&conn->out, 0);
         break;
     default:
         return !answer_or_defer(conn, req);
@@ -308,8 +306,8 @@ static void resume(struct msi_conn *conn) {
     struct msi_store_req req;
     enum msi_store_op op = msi_op_find(conn->dialect, conn->in.data[0]);
     conn->has_guard = false;
-    if (conn->wait_status != MST_OK) {
-        answer_status(conn, conn->wait_status);
+    if (conn->waiter.status != MST_OK) {
+        answer_status(conn, conn->waiter.status);
     } else if (msi_store_decode(op, conn->in.data + 1, conn->request_len - 1, &server->views, &req)) {
         answer(conn, &req);
     } else {
@@ -318,7 +316,7 @@ static void resume(struct msi_conn *conn) {
     msi_buf_drop(&conn->in, conn->request_len);
     msi_conn_mark_unsent(conn);
     if (conn->in.len) msi_buf_drop(&conn->in, msi_conn_serve(conn, conn->in.data, conn->in.len));
-    if (conn->out.len > SMALL_REPLY) msi_conn_settle(conn); /* many may wait for one large value */
+    if (conn->out.len > SMALL_REPLY) msi_conn_settle(conn, false); /* many may wait for one large value */
 }
 
 void msi_server_resume(struct msi_server *server) {

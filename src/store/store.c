@@ -1,4 +1,4 @@
-/* store.c - code that all stores share. See store.h. */
+/* store.c - code that all stores share, and the prefix store. See store.h. */
 #include "store/store.h"
 #include "base/error.h"
 #include "wire/cursor.h"
@@ -120,7 +120,8 @@ static struct msi_str put_prefixed(struct msi_str prefix, struct msi_str key, ch
     return made;
 }
 
-struct msi_store_rpc *msi_store_prefixed(const struct msi_store_rpc *x, size_t n, struct msi_str prefix) {
+/* Copies the requests with prefix before every key into one block; NULL without memory. */
+static struct msi_store_rpc *prefixed(const struct msi_store_rpc *x, size_t n, struct msi_str prefix) {
     size_t views = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
         views += x[i].req.n;
@@ -139,6 +140,88 @@ struct msi_store_rpc *msi_store_prefixed(const struct msi_store_rpc *x, size_t n
         for (size_t k = 0; k < x[i].req.n; k++) *view++ = put_prefixed(prefix, x[i].req.keys[k], &at);
     }
     return y;
+}
+
+/* Removes the prefix from the keys of a LIST_KEYS reply. */
+static mst_status strip_keys(struct msi_buf *reply, const struct msi_store_view *view) {
+    struct msi_str prefix = view->prefix;
+    struct msi_reader r = msi_reader(reply->data, reply->len);
+    uint64_t n = msi_read_u64(&r), kept = 0;
+    struct msi_buf out = {0};
+    msi_put_u64(&out, 0);
+    for (uint64_t i = 0; i < n && !r.bad; i++) {
+        struct msi_str key = msi_read_str(&r);
+        bool ours = key.n && key.n >= prefix.n && !memcmp(key.p, prefix.p, prefix.n);
+        if (ours) key = msi_str(key.p + prefix.n, key.n - prefix.n);
+        if (!ours && !view->keep_others) continue;
+        msi_put_str(&out, key);
+        kept++;
+    }
+    if (r.bad || out.failed) {
+        msi_buf_free(&out);
+        return r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is malformed")
+                     : msi_fail_memory();
+    }
+    for (int i = 0; i < 8; i++) out.data[i] = (uint8_t)(kept >> 8 * i);
+    msi_buf_free(reply);
+    *reply = out;
+    return MST_OK;
+}
+
+mst_status msi_store_exec_view(const struct msi_store_view *view, const struct msi_wait *wait,
+                               struct msi_store_rpc *x, size_t n) {
+    struct msi_store_rpc *y = prefixed(x, n, view->prefix);
+    if (!y) return msi_fail_memory();
+    mst_status st = view->exec(view->store, wait, y, n);
+    for (size_t i = 0; i < n; i++) {
+        x[i].reply = y[i].reply;
+        x[i].status = y[i].status;
+        if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
+            st = strip_keys(&x[i].reply, view);
+    }
+    free(y);
+    return st;
+}
+
+/* A name space inside another store: adds "prefix/" to every key. */
+struct prefix_store {
+    struct mst_store head;
+    struct mst_store *base;
+    size_t len;
+    char prefix[]; /* with the slash */
+};
+
+static mst_status exec_prefix(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
+                              size_t n) {
+    struct prefix_store *store = (struct prefix_store *)head;
+    struct msi_store_view view = {store->base, store->base->ops->exec, msi_str(store->prefix, store->len),
+                                  false};
+    return msi_store_exec_view(&view, wait, x, n);
+}
+
+static void close_prefix(struct mst_store *head) {
+    free(head);
+}
+
+static const struct msi_store_ops prefix_ops = {exec_prefix, close_prefix};
+
+mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, struct mst_store **store) {
+    size_t len = strlen(prefix);
+    if (len + 2 > base->max_key)
+        return msi_fail(MST_ERR_LIMIT, "shorten it, or raise MUSTER_STORE_MAX_KEY",
+                        "a prefix of %zu bytes leaves no space for keys, which are limited to %zu", len,
+                        base->max_key - 1);
+    struct prefix_store *made = calloc(1, sizeof *made + len + 1);
+    if (!made) return msi_fail_memory();
+    made->head = *base;
+    made->head.ops = &prefix_ops;
+    made->head.max_key = base->max_key - len - 1;
+    made->base = base;
+    made->len = len + 1;
+    memcpy(made->prefix, prefix, len);
+    made->prefix[len] = '/';
+    *store = &made->head;
+    return MST_OK;
 }
 
 /* COMPARE_SET with a value that no key ever has reads a key without changing it, in every dialect. */
@@ -165,28 +248,4 @@ struct msi_str msi_value_or_none(struct msi_str reply) {
 
 struct msi_str msi_store_reply_value(const struct msi_store_rpc *x) {
     return msi_value_or_none(msi_store_reply_str(x));
-}
-
-mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bool keep_others) {
-    struct msi_reader r = msi_reader(reply->data, reply->len);
-    uint64_t n = msi_read_u64(&r), kept = 0;
-    struct msi_buf out = {0};
-    msi_put_u64(&out, 0);
-    for (uint64_t i = 0; i < n && !r.bad; i++) {
-        struct msi_str key = msi_read_str(&r);
-        bool ours = key.n && key.n >= prefix.n && !memcmp(key.p, prefix.p, prefix.n);
-        if (ours) key = msi_str(key.p + prefix.n, key.n - prefix.n);
-        if (!ours && !keep_others) continue;
-        msi_put_str(&out, key);
-        kept++;
-    }
-    if (r.bad || out.failed) {
-        msi_buf_free(&out);
-        return r.bad ? msi_fail(MST_ERR_PROTOCOL, NULL, "the store's list of keys is malformed")
-                     : msi_fail_memory();
-    }
-    for (int i = 0; i < 8; i++) out.data[i] = (uint8_t)(kept >> 8 * i);
-    msi_buf_free(reply);
-    *reply = out;
-    return MST_OK;
 }

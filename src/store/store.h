@@ -16,9 +16,11 @@ struct msi_store_rpc {
     mst_status status;
 };
 
+typedef mst_status msi_store_exec_fn(struct mst_store *store, const struct msi_wait *wait,
+                                     struct msi_store_rpc *x, size_t n);
+
 /* A kind of store. Several threads may call each function at once. */
 struct msi_store_ops {
-    const char *kind;
     /*
      * Executes n requests in order, as one batch if the store is remote. Only the last may wait; a GUARD
      * applies to the request after it. MST_OK: all requests were executed, and each has its status. Otherwise
@@ -28,8 +30,7 @@ struct msi_store_ops {
      * server lacks it), MST_ERR_MEMORY, MST_ERR_SYSTEM. Records its failures, except those of a guard and of
      * single requests.
      */
-    mst_status (*exec)(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
-                       size_t n);
+    msi_store_exec_fn *exec;
     /* Frees the store. A remaining on_disconnect value takes effect (tcp, file). */
     void (*close)(struct mst_store *store);
 };
@@ -74,8 +75,15 @@ void msi_store_free(struct mst_store *store);
 mst_status msi_store_exec(struct mst_store *store, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);
 
-/* Copies the requests with prefix before every key into one block; NULL without memory. */
-struct msi_store_rpc *msi_store_prefixed(const struct msi_store_rpc *x, size_t n, struct msi_str prefix);
+/* Executes requests with a prefix before every key, and removes it from the keys of a LIST_KEYS reply. */
+struct msi_store_view {
+    struct mst_store *store;
+    msi_store_exec_fn *exec;
+    struct msi_str prefix;
+    bool keep_others; /* keys without the prefix stay in the list */
+};
+mst_status msi_store_exec_view(const struct msi_store_view *view, const struct msi_wait *wait,
+                               struct msi_store_rpc *x, size_t n);
 
 /* A request that reads a value without waiting for it. Its reply: msi_store_reply_value. */
 struct msi_store_req msi_read_request(struct msi_str key);
@@ -88,8 +96,4 @@ struct msi_str msi_store_reply_value(const struct msi_store_rpc *x);
 
 /* Frees the replies. */
 void msi_store_rpc_free(struct msi_store_rpc *x, size_t n);
-
-/* Removes the prefix from the keys of a LIST_KEYS reply. Drops others, unless keep_others. */
-mst_status msi_store_strip_keys(struct msi_buf *reply, struct msi_str prefix, bool keep_others);
-
 #endif

@@ -6,7 +6,6 @@
  * of users go over the wire with a leading slash, as in PyTorch.
  */
 #include "base/error.h"
-#include "base/log.h"
 #include "store/server.h"
 #include "store/store.h"
 #include "store/tcp_conn.h"
@@ -76,8 +75,9 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
 }
 
 /* Executes the requests in order; ON_DISCONNECT on its own connection. */
-static mst_status run(struct tcp_store *store, const struct msi_wait *wait, struct msi_store_rpc *y,
+static mst_status run(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *y,
                       size_t n) {
+    struct tcp_store *store = (struct tcp_store *)head;
     struct msi_store_conn *conn;
     mst_status st = acquire_conn(store, wait, &conn);
     if (st != MST_OK) return st;
@@ -95,18 +95,8 @@ static mst_status run(struct tcp_store *store, const struct msi_wait *wait, stru
 
 static mst_status exec(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                        size_t n) {
-    struct tcp_store *store = (struct tcp_store *)head;
-    struct msi_store_rpc *y = msi_store_prefixed(x, n, msi_cstr("/"));
-    if (!y) return msi_fail_memory();
-    mst_status st = run(store, wait, y, n);
-    for (size_t i = 0; i < n; i++) {
-        x[i].reply = y[i].reply;
-        x[i].status = y[i].status;
-        if (st == MST_OK && x[i].req.op == MSI_OP_LIST_KEYS && x[i].status == MST_OK)
-            st = msi_store_strip_keys(&x[i].reply, msi_cstr("/"), true);
-    }
-    free(y);
-    return st;
+    struct msi_store_view view = {head, run, msi_cstr("/"), true};
+    return msi_store_exec_view(&view, wait, x, n);
 }
 
 static void close_store(struct mst_store *head) {
@@ -123,7 +113,7 @@ static void close_store(struct mst_store *head) {
     free(store);
 }
 
-static const struct msi_store_ops ops = {"tcp", exec, close_store};
+static const struct msi_store_ops ops = {exec, close_store};
 
 /* Waits for workers as PyTorch does: all add 1 to this key, which has no slash, and the master polls it. */
 static mst_status wait_for_workers(struct msi_store_conn *conn, const struct msi_wait *wait,
@@ -146,23 +136,6 @@ static mst_status wait_for_workers(struct msi_store_conn *conn, const struct msi
     }
 }
 
-static mst_status connect_first(struct tcp_store *store, const struct msi_wait *wait,
-                                const mst_store_options *options) {
-    struct msi_store_conn *conn;
-    mst_status st = msi_store_conn_open(&store->target, wait, &conn);
-    if (st != MST_OK) return st;
-    if (options && options->world_size > 0) st = wait_for_workers(conn, wait, options);
-    release_conn(store, conn);
-    return st;
-}
-
-/* The address at which this process reaches its own server. */
-static void own_address(struct tcp_store *store) {
-    store->target.address.port = msi_server_port(store->server);
-    if (!strcmp(store->target.address.host, "0.0.0.0")) strcpy(store->target.address.host, "127.0.0.1");
-    if (!strcmp(store->target.address.host, "::")) strcpy(store->target.address.host, "::1");
-}
-
 mst_status msi_store_open_tcp(const struct msi_address *address, const struct msi_settings *settings,
                               const struct msi_wait *wait, const mst_store_options *options,
                               struct mst_store **store) {
@@ -180,10 +153,18 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     pthread_mutex_init(&made->on_disconnect_lock, NULL);
     mst_status st = MST_OK;
     if (options && options->is_master) {
-        st = msi_server_open(address, settings, &made->server);
-        if (st == MST_OK) own_address(made);
+        char *host = made->target.address.host;
+        st = msi_server_open(&made->target.address, settings, &made->server);
+        /* This process reaches its own server at this address. */
+        if (!strcmp(host, "0.0.0.0")) strcpy(host, "127.0.0.1");
+        if (!strcmp(host, "::")) strcpy(host, "::1");
     }
-    if (st == MST_OK) st = connect_first(made, wait, options);
+    struct msi_store_conn *conn;
+    if (st == MST_OK) st = msi_store_conn_open(&made->target, wait, &conn);
+    if (st == MST_OK) {
+        if (options && options->world_size > 0) st = wait_for_workers(conn, wait, options);
+        release_conn(made, conn);
+    }
     if (st != MST_OK) {
         close_store(&made->head);
         return st;

@@ -5,7 +5,7 @@
  *   BARRIER    ADD 1; the caller that reaches the number sets key/number, the others wait for that key
  *   GUARD      the wait is split into slices, and the guard's key is checked between them
  *   QUEUE_*, LIST_KEYS: MST_ERR_UNSUPPORTED if the server is too old
- *   APPEND, MULTI_GET, MULTI_SET in dialect A: by COMPARE_SET, GET and SET
+ *   APPEND, MULTI_GET, MULTI_SET in dialect A: by GET and SET, APPEND under a lock
  */
 #include "base/error.h"
 #include "base/hash.h"
@@ -13,16 +13,9 @@
 #include "store/tcp_conn.h"
 #include "wire/cursor.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 enum { SLICE_MS = 200, POLL_MS = 20, PATIENT_MS = 30000 };
-
-struct guard {
-    struct msi_str key;
-    int64_t length;
-    bool set;
-};
 
 static mst_status run_one(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_store_req req,
                           struct msi_buf *reply) {
@@ -47,10 +40,10 @@ static mst_status read_value(struct msi_store_conn *conn, const struct msi_wait 
 }
 
 static mst_status check_guard(struct msi_store_conn *conn, const struct msi_wait *wait,
-                              const struct guard *guard) {
+                              const struct msi_store_req *guard) {
     struct msi_buf value = {0};
     mst_status st = read_value(conn, wait, guard->key, &value);
-    if (st == MST_OK && (int64_t)value.len > guard->length) st = MST_ERR_PEER_LOST;
+    if (st == MST_OK && (int64_t)value.len > guard->number) st = MST_ERR_PEER_LOST;
     msi_buf_free(&value);
     return st;
 }
@@ -71,57 +64,42 @@ static mst_status wait_slice(struct msi_store_conn *conn, const struct msi_wait 
     }
 }
 
-static mst_status finish(struct msi_buf *got, struct msi_buf *reply) {
-    if (reply) msi_buf_add(reply, got->data, got->len);
-    msi_buf_free(got);
-    return MST_OK;
-}
-
 static mst_status wait_keys(struct msi_store_conn *conn, const struct msi_wait *wait,
-                            const struct guard *guard, const struct msi_str *keys, size_t n,
+                            const struct msi_store_req *guard, const struct msi_str *keys, size_t n,
                             struct msi_buf *reply) {
     struct msi_store_req req = {.op = MSI_OP_WAIT, .n = n, .keys = keys};
-    if (!guard->set) return run_one(conn, wait, req, reply);
-    for (struct msi_buf got = {0};;) {
+    if (!guard) return run_one(conn, wait, req, reply);
+    for (;;) {
         int64_t slice_end = msi_deadline(SLICE_MS);
         struct msi_wait slice = {slice_end < wait->deadline ? slice_end : wait->deadline, wait->cancel};
-        mst_status st = wait_slice(conn, &slice, &req, &got);
-        if (st == MST_OK) return finish(&got, reply);
-        msi_buf_free(&got);
+        mst_status st = wait_slice(conn, &slice, &req, reply);
         if (st != MST_ERR_TIMEOUT || conn->broken || msi_now() >= wait->deadline) return st;
         st = check_guard(conn, wait, guard);
         if (st == MST_ERR_PEER_LOST) {
             /* The keys may have been set before the peer was lost. */
             struct msi_wait last = {msi_deadline(POLL_MS), wait->cancel};
-            return wait_slice(conn, &last, &req, &got) == MST_OK ? finish(&got, reply) : MST_ERR_PEER_LOST;
+            return wait_slice(conn, &last, &req, reply) == MST_OK ? MST_OK : MST_ERR_PEER_LOST;
         }
         if (st != MST_OK) return st;
     }
 }
 
-static mst_status barrier(struct msi_store_conn *conn, const struct msi_wait *wait, const struct guard *guard,
-                          struct msi_store_rpc *x) {
-    struct msi_buf done_key = {0}, reply = {0};
-    long long number = x->req.number < 0 ? -x->req.number : x->req.number;
-    msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, number);
-    if (done_key.failed) {
-        msi_buf_free(&done_key);
-        return msi_fail_memory();
-    }
+static mst_status barrier(struct msi_store_conn *conn, const struct msi_wait *wait,
+                          const struct msi_store_req *guard, struct msi_store_rpc *x) {
+    struct msi_buf done_key = {0};
+    int64_t number = x->req.number < 0 ? -x->req.number : x->req.number;
+    struct msi_store_rpc add = {.req = {.op = MSI_OP_ADD, .key = x->req.key, .number = x->req.number >= 0}};
+    msi_buf_add_format(&done_key, "%.*s/%lld", (int)x->req.key.n, x->req.key.p, (long long)number);
     struct msi_str key = msi_buf_str(&done_key);
-    int64_t more = x->req.number < 0 ? 0 : 1;
-    mst_status st = run_one(
-        conn, wait, (struct msi_store_req){.op = MSI_OP_ADD, .key = x->req.key, .number = more}, &reply);
-    if (st == MST_OK) {
-        struct msi_reader r = msi_reader(reply.data, reply.len);
-        if ((int64_t)msi_read_u64(&r) >= number)
-            st = run_one(conn, wait,
-                         (struct msi_store_req){.op = MSI_OP_SET, .key = key, .value = msi_cstr("1")}, NULL);
-        else
-            st = wait_keys(conn, wait, guard, &key, 1, NULL);
+    struct msi_store_req set = {.op = MSI_OP_SET, .key = key, .value = msi_cstr("1")};
+    mst_status st = done_key.failed ? msi_fail_memory() : msi_store_conn_run(conn, wait, &add, 1);
+    if (st == MST_OK && msi_store_reply_number(&add) < number) {
+        st = wait_keys(conn, wait, guard, &key, 1, &x->reply);
+    } else if (st == MST_OK) {
+        st = run_one(conn, wait, set, NULL);
+        msi_buf_add_u8(&x->reply, 0);
     }
-    if (st == MST_OK) msi_buf_add_u8(&x->reply, 0);
-    msi_buf_free(&reply);
+    msi_store_rpc_free(&add, 1);
     msi_buf_free(&done_key);
     return st;
 }
@@ -148,68 +126,41 @@ static mst_status set_all(struct msi_store_conn *conn, const struct msi_wait *wa
     return st;
 }
 
-static mst_status compare_set(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_str key,
-                              struct msi_str expected, struct msi_str desired, bool *swapped) {
-    struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = key, .value = expected, .desired = desired}};
-    mst_status st = msi_store_conn_run(conn, wait, &x, 1);
-    *swapped = st == MST_OK && msi_str_equal(msi_store_reply_str(&x), desired);
-    msi_store_rpc_free(&x, 1);
-    return st;
-}
-
-/* Appends with COMPARE_SET; repeats if another client changed the value meanwhile. */
-static mst_status append_locked(struct msi_store_conn *conn, const struct msi_wait *wait,
-                                const struct msi_store_req *req) {
-    struct msi_buf before = {0}, after = {0};
-    bool swapped = false;
-    mst_status st = MST_OK;
-    while (st == MST_OK && !swapped) {
-        before.len = after.len = 0;
-        st = read_value(conn, wait, req->key, &before);
-        msi_buf_add(&after, before.data, before.len);
-        msi_buf_add(&after, req->value.p, req->value.n);
-        if (st == MST_OK && after.failed) st = msi_fail_memory();
-        if (st == MST_OK)
-            st = compare_set(conn, wait, req->key, msi_buf_str(&before), msi_buf_str(&after), &swapped);
-    }
-    msi_buf_free(&before);
-    msi_buf_free(&after);
-    return st;
-}
-
 /* Takes a lock: waits until the key is missing and sets it to a random value. */
 static mst_status take_lock(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_str key) {
     uint8_t bytes[16];
     msi_random(bytes, sizeof bytes);
-    struct msi_str mark = msi_str((const char *)bytes, sizeof bytes);
-    for (bool taken;;) {
-        mst_status st = compare_set(conn, wait, key, msi_str(NULL, 0), mark, &taken);
+    struct msi_str mark = msi_str(bytes, sizeof bytes);
+    for (;;) {
+        struct msi_store_rpc x = {.req = {.op = MSI_OP_COMPARE_SET, .key = key, .desired = mark}};
+        mst_status st = msi_store_conn_run(conn, wait, &x, 1);
+        bool taken = st == MST_OK && msi_str_equal(msi_store_reply_str(&x), mark);
+        msi_store_rpc_free(&x, 1);
         if (st == MST_OK && !taken) st = msi_wait_pause(wait, 1, "waiting for other clients that append");
         if (st != MST_OK || taken) return st;
     }
 }
 
-/* Uses a lock: if two clients append the same bytes, COMPARE_SET does not tell which succeeded. */
+/* Reads and sets the value under a lock, which all clients that append take. */
 static mst_status append(struct msi_store_conn *conn, const struct msi_wait *wait,
                          const struct msi_store_req *req) {
-    struct msi_buf name = {0};
+    struct msi_buf name = {0}, value = {0};
     msi_buf_add(&name, req->key.p, req->key.n);
     msi_buf_add(&name, "\001turn", 5);
-    if (name.failed) {
-        msi_buf_free(&name);
-        return msi_fail_memory();
-    }
-    struct msi_str lock = msi_buf_str(&name);
-    mst_status st = take_lock(conn, wait, lock);
+    struct msi_store_req unlock = {.op = MSI_OP_DELETE_KEY, .key = msi_buf_str(&name)};
+    mst_status st = name.failed ? msi_fail_memory() : take_lock(conn, wait, unlock.key);
     if (st == MST_OK) {
-        st = append_locked(conn, wait, req);
+        st = read_value(conn, wait, req->key, &value);
+        msi_buf_add(&value, req->value.p, req->value.n);
+        if (st == MST_OK && value.failed) st = msi_fail_memory();
+        struct msi_store_req set = {.op = MSI_OP_SET, .key = req->key, .value = msi_buf_str(&value)};
+        if (st == MST_OK) st = run_one(conn, wait, set, NULL);
         struct msi_wait patient = {msi_deadline(PATIENT_MS), NULL};
-        mst_status end =
-            run_one(conn, &patient, (struct msi_store_req){.op = MSI_OP_DELETE_KEY, .key = lock}, NULL);
+        mst_status end = run_one(conn, &patient, unlock, NULL);
         if (st == MST_OK) st = end;
     }
     msi_buf_free(&name);
+    msi_buf_free(&value);
     return st;
 }
 
@@ -230,22 +181,19 @@ static mst_status run_recent(struct msi_store_conn *conn, const struct msi_wait 
         return msi_fail(st, "check the process that hosts it", "lost the store (during %s)",
                         msi_ops[x->req.op].name);
     close(fd);
-    return msi_fail(MST_ERR_UNSUPPORTED, NULL, "this store's server does not know %s",
+    return msi_fail(MST_ERR_UNSUPPORTED, NULL, "the server of this store does not support %s",
                     msi_ops[x->req.op].name);
 }
 
-static mst_status run(struct msi_store_conn *conn, const struct msi_wait *wait, struct guard *guard,
-                      struct msi_store_rpc *x) {
+static mst_status run(struct msi_store_conn *conn, const struct msi_wait *wait,
+                      const struct msi_store_req *guard, struct msi_store_rpc *x) {
     bool a = conn->dialect == MSI_DIALECT_A;
-    x->status = MST_OK;
     switch (x->req.op) {
-    case MSI_OP_GUARD:
-        *guard = (struct guard){x->req.key, x->req.number, true};
-        return MST_OK;
     case MSI_OP_WAIT:
         return wait_keys(conn, wait, guard, x->req.keys, x->req.n, &x->reply);
     case MSI_OP_WAIT_GET: {
-        mst_status st = wait_keys(conn, wait, guard, x->req.keys, x->req.n, NULL);
+        mst_status st = wait_keys(conn, wait, guard, x->req.keys, x->req.n, &x->reply);
+        x->reply.len = 0;
         return st == MST_OK ? get_all(conn, wait, x) : st;
     }
     case MSI_OP_BARRIER:
@@ -268,8 +216,14 @@ static mst_status run(struct msi_store_conn *conn, const struct msi_wait *wait, 
 
 mst_status msi_store_conn_run_compat(struct msi_store_conn *conn, const struct msi_wait *wait,
                                      struct msi_store_rpc *x, size_t n) {
-    struct guard guard = {.set = false};
+    const struct msi_store_req *guard = NULL;
     mst_status st = MST_OK;
-    for (size_t i = 0; i < n && st == MST_OK; i++) st = run(conn, wait, &guard, &x[i]);
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        x[i].status = MST_OK;
+        if (x[i].req.op == MSI_OP_GUARD)
+            guard = &x[i].req;
+        else
+            st = run(conn, wait, guard, &x[i]);
+    }
     return st;
 }

@@ -203,7 +203,7 @@ mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait
         if (!msi_store_encode(&conn->out, conn->dialect, &x[i].req)) {
             conn->out.len = 0;
             conn->handshake = handshake;
-            return msi_fail(MST_ERR_UNSUPPORTED, NULL, "this store's server does not know %s",
+            return msi_fail(MST_ERR_UNSUPPORTED, NULL, "the server of this store does not support %s",
                             msi_ops[x[i].req.op].name);
         }
     mst_status st = send_all(conn, wait);

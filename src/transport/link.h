@@ -10,7 +10,7 @@
  *  4. A failed link stays failed; status and why have the reason. Its queues are empty and stay empty, so the
  *     owners may free transfers that are not done.
  *  5. The transports are self, shm (a ring of cells in shared memory), tcp (a connected socket), and
- *     decorators that wrap other links (multi_socket, fault).
+ *     multi_socket, which combines several tcp links.
  */
 #ifndef MSI_TRANSPORT_LINK_H
 #define MSI_TRANSPORT_LINK_H
@@ -32,8 +32,6 @@ struct msi_transfer {
 struct msi_link;
 
 struct msi_link_ops {
-    const char *name; /* "self", "shm", "tcp", "multi", "fault" */
-
     /*
      * Moves bytes in both directions and removes completed transfers from their queues. A long transfer may
      * take several calls even if the peer is ready. Never blocks. Returns true if anything moved. On an error

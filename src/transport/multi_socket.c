@@ -192,7 +192,6 @@ static void close_multi_socket(struct msi_link *link) {
 }
 
 static const struct msi_link_ops ops = {
-    .name = "multi",
     .progress = progress,
     .descriptor = descriptor,
     .close = close_multi_socket,

@@ -24,7 +24,6 @@ static void close_self(struct msi_link *link) {
 }
 
 static const struct msi_link_ops ops = {
-    .name = "self",
     .progress = progress,
     .close = close_self,
 };

@@ -259,7 +259,6 @@ static void consume(struct msi_link *link, size_t n) {
 }
 
 static const struct msi_link_ops ops = {
-    .name = "shm",
     .progress = progress,
     .close = close_shm,
     .cancel = cancel,

@@ -217,7 +217,6 @@ static void close_tcp(struct msi_link *link) {
 }
 
 static const struct msi_link_ops ops = {
-    .name = "tcp",
     .progress = progress,
     .descriptor = descriptor,
     .close = close_tcp,

@@ -4,22 +4,17 @@
 
 #define MAGIC 0x4c54534du /* "MSTL" */
 
-static uint8_t *put(uint8_t *p, uint64_t value, size_t bytes) {
-    value = htole64(value);
-    memcpy(p, &value, bytes);
-    return p + bytes;
-}
-
 void msi_hello_write(const struct msi_hello *hello, uint8_t out[MSI_HELLO_BYTES]) {
-    uint8_t *p = put(out, MAGIC, 4);
-    p = put(p, MSI_HELLO_PROTOCOL, 4);
-    p = put(p, hello->world, 8);
-    p = put(p, hello->group, 8);
-    p = put(p, hello->from, 4);
-    p = put(p, hello->to, 4);
-    p = put(p, hello->channel, 2);
-    p = put(p, hello->stream, 1);
-    put(p, hello->streams, 1);
+    struct msi_buf to = {out, 0, MSI_HELLO_BYTES, false};
+    msi_put_u32(&to, MAGIC);
+    msi_put_u32(&to, MSI_HELLO_PROTOCOL);
+    msi_put_u64(&to, hello->world);
+    msi_put_u64(&to, hello->group);
+    msi_put_u32(&to, hello->from);
+    msi_put_u32(&to, hello->to);
+    msi_put_uint(&to, hello->channel, 2);
+    msi_buf_add_u8(&to, hello->stream);
+    msi_buf_add_u8(&to, hello->streams);
 }
 
 enum msi_hello_answer msi_hello_read(const void *bytes, size_t n, struct msi_hello *hello) {
@@ -46,13 +41,8 @@ enum msi_hello_answer msi_hello_judge(const struct msi_hello *hello, uint64_t wo
 }
 
 const char *msi_hello_answer_text(unsigned answer) {
-    switch (answer) {
-#define MSI_HELLO_ANSWER_TEXT(number, name, text)                                                            \
-    case number:                                                                                             \
-        return text;
-        MSI_HELLO_ANSWERS(MSI_HELLO_ANSWER_TEXT)
-#undef MSI_HELLO_ANSWER_TEXT
-    default:
-        return "its answer is malformed";
-    }
+#define TEXT(number, name, text) [number] = (text),
+    static const char *const texts[] = {[0] = NULL, MSI_HELLO_ANSWERS(TEXT)};
+    bool known = answer < sizeof texts / sizeof *texts && texts[answer];
+    return known ? texts[answer] : "its answer is malformed";
 }

@@ -14,7 +14,7 @@
 
 #include <muster/status.h>
 
-enum { MSI_MEMBER_BYTES = 16, MSI_EVENT_TEXT_MAX = 600 };
+enum { MSI_EVENT_TEXT_MAX = 600 };
 
 struct msi_member_entry {
     uint32_t rank, pid;

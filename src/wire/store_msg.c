@@ -170,51 +170,44 @@ static bool decode_list(struct msi_reader *r, bool pairs, struct msi_buf *views,
     return true;
 }
 
-bool msi_store_decode(enum msi_store_op op, const uint8_t *p, size_t n, struct msi_buf *views,
-                      struct msi_store_req *req) {
+/* Decodes the fields of an operation. views: as in msi_store_decode; NULL: fails if there is a list. */
+static bool decode(enum msi_store_op op, struct msi_reader *r, struct msi_buf *views,
+                   struct msi_store_req *req) {
     *req = (struct msi_store_req){.op = op};
-    struct msi_reader r = msi_reader(p, n);
     struct msi_str *value = &req->value;
-    for (const char *s = msi_ops[op].request; *s && !r.bad; s++) {
+    for (const char *s = msi_ops[op].request; *s && !r->bad; s++) {
         switch (*s) {
         case 'k':
-            req->key = msi_read_str(&r);
+            req->key = msi_read_str(r);
             break;
         case 'v':
-            *value = msi_read_str(&r);
+            *value = msi_read_str(r);
             value = &req->desired;
             break;
         case 'i':
-            req->number = (int64_t)msi_read_u64(&r);
+            req->number = (int64_t)msi_read_u64(r);
             break;
         case 'u':
-            req->number = (int64_t)msi_read_u32(&r);
+            req->number = (int64_t)msi_read_u32(r);
             break;
         default:
-            if (!decode_list(&r, *s == 'P', views, req)) return false;
+            if (!views || !decode_list(r, *s == 'P', views, req)) return false;
         }
     }
-    return !r.bad;
+    return !r->bad;
+}
+
+bool msi_store_decode(enum msi_store_op op, const uint8_t *p, size_t n, struct msi_buf *views,
+                      struct msi_store_req *req) {
+    struct msi_reader r = msi_reader(p, n);
+    return decode(op, &r, views, req);
 }
 
 size_t msi_store_read(enum msi_store_op op, const uint8_t *p, size_t n, const struct msi_store_limits *limits,
                       struct msi_store_req *req) {
-    if (n > limits->max_message) return 0;
-    *req = (struct msi_store_req){.op = op};
     struct msi_reader r = msi_reader(p + 1, n - 1);
-    struct msi_str *value = &req->value;
-    for (const char *s = msi_ops[op].request; *s; s++) {
-        if (*s == 'k') {
-            req->key = msi_read_str(&r);
-        } else if (*s == 'v') {
-            *value = msi_read_str(&r);
-            if (value->n > limits->max_value) return 0;
-            value = &req->desired;
-        } else if (*s == 'i') {
-            req->number = (int64_t)msi_read_u64(&r);
-        } else {
-            return 0;
-        }
-    }
-    return r.bad || req->key.n > limits->max_key ? 0 : n - r.left;
+    if (n > limits->max_message || !decode(op, &r, NULL, req)) return 0;
+    bool fits = req->key.n <= limits->max_key && req->value.n <= limits->max_value &&
+                req->desired.n <= limits->max_value;
+    return fits ? n - r.left : 0;
 }

@@ -66,7 +66,6 @@ enum msi_store_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
 
 enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
 
-enum { MSI_STORE_PORT = 29500 };
 #define MSI_STORE_MAGIC 0x3C85F7CEu
 /* Every muster server reports that this key exists; clients detect it so. The number is the version of
  * dialect M: clients of another version use dialect C. */

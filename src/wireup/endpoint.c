@@ -3,12 +3,13 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "comm/comm_internal.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 768, NUMBER_MAX = 24, TOLD_MAX = 32 };
+enum { KEY_MAX = 768, TOLD_MAX = 32 };
 
 mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, const char *prefix,
                              const char *address, uint64_t tuning) {
@@ -28,18 +29,16 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
     endpoint->ports = NULL;
 }
 
-static struct msi_str key_of(const struct msi_endpoint *endpoint, const char *name, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%sendpoint/%s", endpoint->prefix, name);
+static struct msi_str key_of(const struct msi_endpoint *endpoint, int rank, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%sendpoint/%d", endpoint->prefix, rank);
     return msi_cstr(out);
 }
 
 /* The next text of a reply; false if it is malformed. */
 static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
     struct msi_str value = msi_read_str(r);
-    if (r->bad || value.n == 0 || value.n >= TOLD_MAX) return false;
-    memcpy(text, value.p, value.n);
-    text[value.n] = '\0';
-    return true;
+    msi_str_copy(value, text, TOLD_MAX);
+    return value.n > 0 && value.n < TOLD_MAX;
 }
 
 static mst_status refuse_text(void) {
@@ -47,63 +46,63 @@ static mst_status refuse_text(void) {
 }
 
 /* All ranks use one random number for the world: the first rank draws it. */
-static mst_status agree(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
+static mst_status agree(const struct msi_comm *comm, const struct msi_wait *wait) {
+    struct msi_endpoint *endpoint = comm->config.endpoint;
     char key[KEY_MAX], text[TOLD_MAX];
     uint64_t drawn;
     unsigned long long number;
     do msi_random(&drawn, sizeof drawn);
     while (drawn == 0);
     snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
+    snprintf(key, sizeof key, "%sendpoint/id", endpoint->prefix);
     struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = key_of(endpoint, "id", key), .desired = msi_cstr(text)}};
-    mst_status st = store->exec(store->context, store->wait, &x, 1);
+        .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(text)}};
+    mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-    if (st == MST_OK && !(read_text(&r, text) && sscanf(text, "%llx", &number) == 1 && number))
-        st = refuse_text();
+    msi_str_copy(msi_store_reply_str(&x), text, sizeof text);
+    if (st == MST_OK && (sscanf(text, "%llx", &number) != 1 || !number)) st = refuse_text();
     if (st == MST_OK) endpoint->world = number;
     msi_store_rpc_free(&x, 1);
     return st;
 }
 
-static mst_status tell(struct msi_endpoint *endpoint, int port, const struct msi_endpoint_store *store) {
-    char key[KEY_MAX], text[TOLD_MAX], name[NUMBER_MAX];
+static mst_status tell(const struct msi_comm *comm, int port, const struct msi_wait *wait) {
+    const struct msi_endpoint *endpoint = comm->config.endpoint;
+    char key[KEY_MAX], text[TOLD_MAX];
     snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)endpoint->tuning);
-    snprintf(name, sizeof name, "%d", endpoint->rank);
     struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_SET, .key = key_of(endpoint, name, key), .value = msi_cstr(text)}};
-    mst_status st = store->exec(store->context, store->wait, &x, 1);
+        .req = {.op = MSI_OP_SET, .key = key_of(endpoint, endpoint->rank, key), .value = msi_cstr(text)}};
+    mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     msi_store_rpc_free(&x, 1);
     return st;
 }
 
-static mst_status open_locked(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
+static mst_status open_locked(const struct msi_comm *comm, const struct msi_wait *wait) {
+    struct msi_endpoint *e = comm->config.endpoint;
     struct msi_address address = {.port = 0};
-    snprintf(address.host, sizeof address.host, "%s", endpoint->address);
-    mst_status st = agree(endpoint, store);
-    if (st == MST_OK)
-        st =
-            msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
+    snprintf(address.host, sizeof address.host, "%s", e->address);
+    mst_status st = agree(comm, wait);
+    if (st == MST_OK) st = msi_listener_open(&address, e->world, e->rank, e->size, &e->listener);
     if (st == MST_ERR_ADDRESS) { /* the address is translated (NAT), so that it cannot be bound here */
-        snprintf(address.host, sizeof address.host, "%s", strchr(endpoint->address, ':') ? "::" : "0.0.0.0");
-        st =
-            msi_listener_open(&address, endpoint->world, endpoint->rank, endpoint->size, &endpoint->listener);
+        snprintf(address.host, sizeof address.host, "%s", strchr(e->address, ':') ? "::" : "0.0.0.0");
+        st = msi_listener_open(&address, e->world, e->rank, e->size, &e->listener);
     }
     if (st != MST_OK) return st;
-    st = tell(endpoint, msi_listener_port(endpoint->listener), store);
+    int port = msi_listener_port(e->listener);
+    st = tell(comm, port, wait);
     if (st == MST_OK) {
-        msi_log(backend, INFO, "listening on %s port %d", address.host,
-                msi_listener_port(endpoint->listener));
+        msi_log(backend, INFO, "listening on %s port %d", address.host, port);
         return MST_OK;
     }
-    msi_listener_close(endpoint->listener);
-    endpoint->listener = NULL;
+    msi_listener_close(e->listener);
+    e->listener = NULL;
     return st;
 }
 
-mst_status msi_endpoint_open(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store) {
+mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait) {
+    struct msi_endpoint *endpoint = comm->config.endpoint;
     pthread_mutex_lock(&endpoint->lock);
-    mst_status st = endpoint->listener ? MST_OK : open_locked(endpoint, store);
+    mst_status st = endpoint->listener ? MST_OK : open_locked(comm, wait);
     pthread_mutex_unlock(&endpoint->lock);
     return st;
 }
@@ -149,21 +148,21 @@ static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_sto
     return st;
 }
 
-mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n,
-                             const struct msi_endpoint_store *store, int *ports) {
+mst_status msi_endpoint_find(const struct msi_comm *comm, const int *ranks, int n,
+                             const struct msi_wait *wait, int *ports) {
+    struct msi_endpoint *endpoint = comm->config.endpoint;
     int unknown = look_up(endpoint, ranks, n, ports);
     if (unknown == 0) return MST_OK;
-    char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names), number[NUMBER_MAX];
+    char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names);
     struct msi_str *keys = calloc((size_t)unknown, sizeof *keys);
     mst_status st = names && keys ? MST_OK : msi_fail_memory();
     for (int i = 0, k = 0; i < n && st == MST_OK; i++) {
         if (ports[i]) continue;
-        snprintf(number, sizeof number, "%d", ranks[i]);
-        keys[k] = key_of(endpoint, number, names[k]);
+        keys[k] = key_of(endpoint, ranks[i], names[k]);
         k++;
     }
     struct msi_store_rpc x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
-    if (st == MST_OK) st = store->exec(store->context, store->wait, &x, 1);
+    if (st == MST_OK) st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = read_ports(endpoint, &x, ranks, n, ports);
     msi_store_rpc_free(&x, 1);
     free(keys);

@@ -15,12 +15,7 @@
 
 #include <pthread.h>
 
-/* How to run requests on the world's store, and until when. */
-struct msi_endpoint_store {
-    mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
-    void *context;
-    const struct msi_wait *wait;
-};
+struct msi_comm;
 
 struct msi_endpoint {
     pthread_mutex_t lock; /* of opening */
@@ -37,12 +32,12 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
                              const char *address, uint64_t tuning);
 void msi_endpoint_close(struct msi_endpoint *endpoint);
 
-/* Opens it, if it is not open, and tells the others. */
-mst_status msi_endpoint_open(struct msi_endpoint *endpoint, const struct msi_endpoint_store *store);
+/* Opens the endpoint of comm's world, if it is not open, and publishes its port. */
+mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait);
 
 /* The ports of n ranks; waits until all are open, and asks for all at once. MST_ERR_CONFIG: a rank would
  * choose other algorithms. */
-mst_status msi_endpoint_find(struct msi_endpoint *endpoint, const int *ranks, int n,
-                             const struct msi_endpoint_store *store, int *ports);
+mst_status msi_endpoint_find(const struct msi_comm *comm, const int *ranks, int n,
+                             const struct msi_wait *wait, int *ports);
 
 #endif

@@ -2,7 +2,6 @@
 #include "wireup/peers.h"
 #include "base/error.h"
 #include "comm/wait_reports.h"
-#include "wire/cursor.h"
 #include "wireup/endpoint.h"
 
 #include <stdio.h>
@@ -40,9 +39,7 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
         .req = {.op = MSI_OP_COMPARE_SET, .key = region_key(comm, key), .desired = msi_cstr(offer)}};
     st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
     if (st == MST_OK) st = x.status;
-    struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-    struct msi_str value = st == MST_OK ? msi_read_str(&r) : msi_cstr("");
-    snprintf(found, sizeof found, "%.*s", MSI_SHOW(value));
+    msi_str_copy(msi_store_reply_str(&x), found, sizeof found);
     msi_store_rpc_free(&x, 1);
     if (st != MST_OK || strcmp(found, offer) != 0) {
         msi_shm_region_close(peers->region);
@@ -88,10 +85,6 @@ bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
     return atomic_load_explicit(&peers->region->areas[slot].left, memory_order_acquire) != 0;
 }
 
-static struct msi_endpoint_store store_of(const struct msi_comm *comm, const struct msi_wait *wait) {
-    return (struct msi_endpoint_store){comm->hooks.exec, comm->hooks.context, wait};
-}
-
 /* Not all endpoints are open at the deadline: says whose is missing. */
 static mst_status say_absent(struct msi_comm *comm) {
     const int *globals = comm->ranks.globals;
@@ -100,14 +93,13 @@ static mst_status say_absent(struct msi_comm *comm) {
     mst_status st = MST_OK;
     for (; r < comm->size && st == MST_OK; r += st == MST_OK) {
         struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
-        struct msi_endpoint_store store = store_of(comm, &wait);
-        if (r != comm->rank) st = msi_endpoint_find(comm->config.endpoint, &globals[r], 1, &store, &port);
+        if (r != comm->rank) st = msi_endpoint_find(comm, &globals[r], 1, &wait, &port);
     }
     if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
-    st = msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
-                  "not all ranks of %s came in time; missing: %s",
+    st = msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
+                  "not all ranks of %s have opened their endpoints in time; missing: %s",
                   msi_comm_show(comm, -1, group, sizeof group),
-                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none by now");
+                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none any more");
     return r < comm->size ? msi_blame(st, globals[r]) : st;
 }
 
@@ -121,9 +113,7 @@ static mst_status wait_for_ports(struct msi_peers *peers, const struct mst_work 
     for (;;) {
         int64_t moment = msi_deadline(LOOK_MS);
         struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
-        struct msi_endpoint_store store = store_of(comm, &some);
-        mst_status st =
-            msi_endpoint_find(comm->config.endpoint, comm->ranks.globals, comm->size, &store, peers->ports);
+        mst_status st = msi_endpoint_find(comm, comm->ranks.globals, comm->size, &some, peers->ports);
         if (st != MST_ERR_TIMEOUT) return st;
         st = comm->hooks.look(comm->hooks.context, &at);
         if (st != MST_OK) return st;
@@ -139,7 +129,6 @@ mst_status msi_peers_find_ports(struct msi_peers *peers, const struct mst_work *
     struct msi_comm *comm = peers->comm;
     if (!peers->ports) peers->ports = calloc((size_t)comm->size, sizeof *peers->ports);
     if (!peers->ports) return msi_fail_memory();
-    struct msi_endpoint_store store = store_of(comm, wait);
-    mst_status st = msi_endpoint_open(comm->config.endpoint, &store);
+    mst_status st = msi_endpoint_open(comm, wait);
     return st == MST_OK ? wait_for_ports(peers, first, wait) : st;
 }

@@ -34,24 +34,23 @@ static struct msi_sockets *new_sockets(int n) {
     return made;
 }
 
-/* Over loopback only the processor limits a connection, and more connections only cost. */
-static bool on_this_machine(const struct msi_comm *comm, const char *address) {
-    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") ||
-           !strcmp(address, comm->config.endpoint->address);
-}
-
-int msi_sockets_wanted(const struct msi_peers *peers, int rank) {
-    const struct msi_comm *comm = peers->comm;
+/*
+ * What the setting says; if it is automatic (0), this rank's share of those that its host has with the other.
+ * Over loopback only the processor limits a connection, and more connections only cost.
+ */
+static int sockets_wanted(const struct msi_comm *comm, int rank) {
     if (comm->config.sockets) return comm->config.sockets;
-    if (on_this_machine(comm, comm->hooks.address(comm->hooks.context, rank))) return 1;
+    const char *address = comm->hooks.address(comm->hooks.context, rank);
+    bool here = !strncmp(address, "127.", 4) || !strcmp(address, "::1") ||
+                !strcmp(address, comm->config.endpoint->address);
     int each = BY_ITSELF / comm->ranks.hosts.largest;
-    return each > 1 ? each : 1;
+    return each > 1 && !here ? each : 1;
 }
 
 struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel) {
     const struct msi_comm *comm = peers->comm;
     void *context = comm->hooks.context;
-    struct msi_sockets *made = new_sockets(msi_sockets_wanted(peers, rank));
+    struct msi_sockets *made = new_sockets(sockets_wanted(comm, rank));
     if (!made) return NULL;
     made->to.port = peers->ports[rank];
     snprintf(made->to.host, sizeof made->to.host, "%s", comm->hooks.address(context, rank));

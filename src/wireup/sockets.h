@@ -1,7 +1,7 @@
 /*
  * sockets.h - the TCP connections with a rank of another host while they are being made. The rank that
- * connects decides how many, connects them all at once and numbers them in its hellos; the other rank learns
- * their number from the first hello.
+ * connects decides how many (MUSTER_TCP_STREAMS), connects them all at once and numbers them in its hellos;
+ * the other rank learns their number from the first hello.
  */
 #ifndef MSI_WIREUP_SOCKETS_H
 #define MSI_WIREUP_SOCKETS_H
@@ -10,12 +10,6 @@
 #include "wireup/peers.h"
 
 struct msi_sockets;
-
-/*
- * How many a rank connects: what the setting says; if it is automatic (0), one on this machine, and else its
- * share of the connections that a host has with another.
- */
-int msi_sockets_wanted(const struct msi_peers *peers, int rank);
 
 /* Begins to connect to a rank; NULL without memory. */
 struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel);

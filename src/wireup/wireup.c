@@ -66,13 +66,6 @@ static bool is_accepted(const struct msi_peers *peers, int slot, enum msi_channe
            0;
 }
 
-/* The other rank has mapped it: closes the descriptor. */
-static void settle(struct msi_wireup *w) {
-    w->open = true;
-    close(w->memory.fd);
-    w->memory.fd = -1;
-}
-
 /* The connections are there: they become the link. */
 static mst_status settle_sockets(struct msi_wireup *w) {
     mst_status st = msi_sockets_join(w->sockets, &w->link);
@@ -102,7 +95,11 @@ mst_status msi_wireup_call(struct msi_peers *peers, int rank, enum msi_channel c
     if (w->open) return MST_OK;
     if (slot < 0) return dial(peers, rank, channel, w);
     if (!w->link) return offer(peers, slot, channel, w);
-    if (is_accepted(peers, slot, channel)) settle(w);
+    if (is_accepted(peers, slot, channel)) {
+        w->open = true;
+        close(w->memory.fd); /* the other rank has mapped it */
+        w->memory.fd = -1;
+    }
     return MST_OK;
 }
 

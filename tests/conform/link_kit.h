@@ -7,8 +7,8 @@
 
 #include "harness.h"
 
+#include "fault_link.h"
 #include "os/socket.h"
-#include "transport/fault.h"
 #include "transport/multi_socket.h"
 
 #include <muster/status.h>
@@ -145,7 +145,7 @@ static inline bool open_tcp6(struct ends *ends) {
 }
 
 /* A multi-socket link over three sockets with this unit. */
-static inline bool open_multi_socket(struct ends *ends, size_t unit, const struct msi_faults *faults) {
+static inline bool open_multi_socket(struct ends *ends, size_t unit, const struct link_faults *faults) {
     struct msi_link *links[2][3];
     for (int i = 0; i < 3; i++) {
         struct ends one = {.memory = NULL};
@@ -153,10 +153,10 @@ static inline bool open_multi_socket(struct ends *ends, size_t unit, const struc
         ends->host = one.host;
         for (int side = 0; side < 2; side++) {
             links[side][i] = one.end[side];
-            struct msi_faults own = {.seed = (uint64_t)i};
+            struct link_faults own = {.seed = (uint64_t)i};
             if (faults) own = *faults;
             own.seed += (uint64_t)(7 * i + side);
-            if (faults) assert_ok(msi_link_open_fault(one.end[side], &own, &links[side][i]));
+            if (faults) assert_ok(open_fault_link(one.end[side], &own, &links[side][i]));
         }
     }
     for (int side = 0; side < 2; side++)
@@ -173,7 +173,7 @@ static inline bool open_multi_socket_fine(struct ends *ends) {
 }
 
 static inline bool open_multi_socket_faulty(struct ends *ends) {
-    struct msi_faults faults = {
+    struct link_faults faults = {
         .seed = 9, .most_bytes = 20000, .delay_calls = 3, .stall_percent = 10, .stall_calls = 20};
     return open_multi_socket(ends, 1000, &faults);
 }
@@ -196,29 +196,29 @@ static const struct link_base link_bases[] = {
 };
 
 /* 0: none. */
-static inline struct msi_faults faults_of(int number) {
+static inline struct link_faults faults_of(int number) {
     switch (number) {
     case 1:
-        return (struct msi_faults){.seed = 1, .most_bytes = 3};
+        return (struct link_faults){.seed = 1, .most_bytes = 3};
     case 2:
-        return (struct msi_faults){.seed = 2, .most_bytes = 30000, .delay_calls = 4};
+        return (struct link_faults){.seed = 2, .most_bytes = 30000, .delay_calls = 4};
     case 3:
-        return (struct msi_faults){.seed = 3, .stall_percent = 20, .stall_calls = 9};
+        return (struct link_faults){.seed = 3, .stall_percent = 20, .stall_calls = 9};
     case 4:
-        return (struct msi_faults){.seed = 4, .delay_us = 40};
+        return (struct link_faults){.seed = 4, .delay_us = 40};
     default:
-        return (struct msi_faults){.seed = 1000 + (uint64_t)number,
-                                   .most_bytes = 700,
-                                   .delay_calls = 2,
-                                   .stall_percent = 5,
-                                   .stall_calls = 30};
+        return (struct link_faults){.seed = 1000 + (uint64_t)number,
+                                    .most_bytes = 700,
+                                    .delay_calls = 2,
+                                    .stall_percent = 5,
+                                    .stall_calls = 30};
     }
 }
 
-static inline void wrap(struct ends *ends, bool two_ends, const struct msi_faults *faults) {
-    struct msi_faults here = *faults;
+static inline void wrap(struct ends *ends, bool two_ends, const struct link_faults *faults) {
+    struct link_faults here = *faults;
     for (int i = 0; i < (two_ends ? 2 : 1); i++) {
-        assert_ok(msi_link_open_fault(ends->end[i], &here, &ends->end[i]));
+        assert_ok(open_fault_link(ends->end[i], &here, &ends->end[i]));
         here.seed += 77;
     }
     if (!two_ends) ends->end[1] = ends->end[0];
@@ -227,7 +227,7 @@ static inline void wrap(struct ends *ends, bool two_ends, const struct msi_fault
 static inline bool open_ends(const struct link_base *base, int fault, struct ends *ends) {
     *ends = (struct ends){.memory = NULL};
     if (!base->open(ends)) return false;
-    struct msi_faults faults = faults_of(fault);
+    struct link_faults faults = faults_of(fault);
     if (fault) wrap(ends, base->two_ends, &faults);
     return true;
 }

@@ -260,7 +260,7 @@ static void a_ring_that_never_ends_is_taken_for_one_that_does(void **state) {
 }
 
 /* How many calls a transfer takes under faults. */
-static int calls_for(size_t n, const struct msi_faults *faults, size_t most) {
+static int calls_for(size_t n, const struct link_faults *faults, size_t most) {
     struct ends ends;
     struct msi_transfer send, receive;
     int calls = 0;
@@ -279,14 +279,14 @@ static int calls_for(size_t n, const struct msi_faults *faults, size_t most) {
 
 static void faults_follow_from_the_seed(void **state) {
     (void)state;
-    struct msi_faults faults = {
+    struct link_faults faults = {
         .seed = 5, .most_bytes = 50, .delay_calls = 9, .stall_percent = 30, .stall_calls = 7};
     int calls = calls_for(20000, &faults, 50);
     assert_true(calls > 20000 / 50);
     assert_int_equal(calls_for(20000, &faults, 50), calls);
     faults.seed = 6;
     assert_int_not_equal(calls_for(20000, &faults, 50), calls);
-    assert_int_equal(calls_for(20000, &(struct msi_faults){.seed = 1}, 20000), 1);
+    assert_int_equal(calls_for(20000, &(struct link_faults){.seed = 1}, 20000), 1);
 }
 
 static void lost_after_some_bytes(void **state) {
@@ -294,9 +294,9 @@ static void lost_after_some_bytes(void **state) {
     for (size_t i = 1; i < COUNT_OF(link_bases); i++) {
         struct ends ends;
         struct msi_transfer send, receive;
-        struct msi_faults faults = {.seed = 1, .most_bytes = 100, .lose_after = 5000};
+        struct link_faults faults = {.seed = 1, .most_bytes = 100, .lose_after = 5000};
         if (!open_ends(&link_bases[i], 0, &ends)) continue;
-        assert_ok(msi_link_open_fault(ends.end[0], &faults, &ends.end[0]));
+        assert_ok(open_fault_link(ends.end[0], &faults, &ends.end[0]));
         msi_link_send(ends.end[0], &send, out, 20000);
         msi_link_receive(ends.end[1], &receive, in, 20000);
         run_until_failed(ends.end[0], ends.end[1]);

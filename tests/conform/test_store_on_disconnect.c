@@ -269,6 +269,32 @@ static void a_client_does_not_move_to_the_next_server(void **state) {
     assert_false(has_key(m->a, "k"));
 }
 
+static void *free_store(void *store) {
+    mst_store_free(store);
+    return NULL;
+}
+
+/* A rank that comes late reads in the store why its world has failed. */
+static void a_lingering_store_serves_late_clients(void **state) {
+    struct members *m = *state;
+    put(m->a, "why", "rank 1 died");
+    assert_ok(set_on_disconnect(m->host, "closing", "yes"));
+    m->host->linger_ms = CALL_LIMIT_MS;
+    char url[64];
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", mst_store_port(m->host));
+    pthread_t thread = start_thread(free_store, m->host);
+    m->host = NULL;
+    assert_get(m->a, "closing", "yes"); /* waits until the host closes it */
+    mst_store *late;
+    assert_ok(mst_store_open(url, &late, .timeout_ms = CALL_LIMIT_MS));
+    assert_get(late, "why", "rank 1 died");
+    mst_store_free(late);
+    mst_store_free(m->a);
+    mst_store_free(m->b);
+    m->a = m->b = NULL;
+    join_thread(thread); /* the last client has left, so the host does not wait any longer */
+}
+
 int main(void) {
 #define over_both(test)                                                                                      \
     {#test " (tcp)", test, open_tcp, close_members, NULL}, {                                                 \
@@ -285,6 +311,7 @@ int main(void) {
         over_both(a_value_is_removed_while_other_threads_wait),
         over_both(values_and_guards_stay_inside_a_prefix),
         cmocka_unit_test_setup_teardown(a_client_does_not_move_to_the_next_server, open_tcp, close_members),
+        cmocka_unit_test_setup_teardown(a_lingering_store_serves_late_clients, open_tcp, close_members),
     };
     setenv("MUSTER_STORE_LINGER_MS", "1000", 1);
     alarm(110);

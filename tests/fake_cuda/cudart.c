@@ -1,12 +1,12 @@
 /*
- * cudart.c - a CUDA runtime without a GPU: device memory is the host's, remembered so that pointers can be
- * told apart, and a stream is a thread that runs its tasks in order, so what is enqueued is as asynchronous
- * as on a device. An event belongs to a device, and is only recorded on streams of that one.
+ * cudart.c - a CUDA runtime without a GPU. Device memory is host memory; a list of its ranges distinguishes
+ * the two. A stream is a thread that runs tasks in order, so enqueued work is as asynchronous as on a device.
+ * An event belongs to a device and can be recorded only on streams of that device.
  *
- *   FAKE_CUDA_DEVICES   how many GPUs there are (default 2)
- *   FAKE_CUDA_ELAPSED   milliseconds between any two events (default: as they were)
- *   FAKE_CUDA_CAPTURES  "1": all streams are being captured, and who asks how an event goes is refused
- *   FAKE_CUDA_REPORT    a file that counts of calls go to when the process ends, a line for each process
+ *   FAKE_CUDA_DEVICES   the number of GPUs (default 2)
+ *   FAKE_CUDA_ELAPSED   milliseconds between any two events (default: the real time)
+ *   FAKE_CUDA_CAPTURES  "1": all streams are being captured, and cudaEventQuery fails
+ *   FAKE_CUDA_REPORT    a file to which each process appends a line with counts of calls at its end
  */
 #include "fake_cuda.h"
 
@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -37,17 +36,18 @@ struct CUstream_st {
     int device;
 };
 
-/* Of one record of an event, held by the event, the task and those who wait: recording the event again
- * changes none of them. */
-struct mark {
+/* One record of an event. The event, the task and each wait hold it, so the event can be recorded again. */
+struct record {
     atomic_int holders;
     atomic_bool done; /* stored (release) by a stream's thread, loaded (acquire) by queries and waits */
     double at;
 };
+static pthread_mutex_t records_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t record_done = PTHREAD_COND_INITIALIZER;
 
 struct CUevent_st {
-    struct mark *mark; /* of its last record; NULL: it counts as over */
-    int device;        /* that was current when it was made; streams of others do not take it */
+    struct record *last; /* NULL: never recorded, which counts as done */
+    int device;          /* the current device at its creation */
 };
 
 static struct { atomic_int streams, events, records, queries, blocks, copies; } counts;
@@ -116,7 +116,6 @@ __attribute__((constructor)) static void begin(void) {
     atexit(report);
 }
 
-/* The functions of the runtime. */
 #define DECLARE(result, name, parameters) EXPORT result cuda##name parameters;
 MNC_CUDA_CALLS(DECLARE)
 EXPORT mnc_error cudaStreamSynchronize(mnc_stream stream);
@@ -201,37 +200,46 @@ mnc_error cudaEventCreateWithFlags(mnc_event *event, unsigned flags) {
     return 0;
 }
 
-static void let_go(struct mark *mark) {
-    if (mark && atomic_fetch_sub(&mark->holders, 1) == 1) free(mark);
+static void release_record(struct record *record) {
+    if (record && atomic_fetch_sub(&record->holders, 1) == 1) free(record);
 }
 
 mnc_error cudaEventDestroy(mnc_event event) {
-    let_go(event->mark);
+    release_record(event->last);
     free(event);
     counts.events--;
     return 0;
 }
 
 static void run_record(void *argument) {
-    struct mark *mark = argument;
-    mark->at = now();
-    atomic_store_explicit(&mark->done, true, memory_order_release);
-    let_go(mark);
+    struct record *record = argument;
+    record->at = now();
+    pthread_mutex_lock(&records_lock);
+    atomic_store_explicit(&record->done, true, memory_order_release);
+    pthread_cond_broadcast(&record_done);
+    pthread_mutex_unlock(&records_lock);
+    release_record(record);
 }
 
 mnc_error cudaEventRecord(mnc_event event, mnc_stream stream) {
     if (event->device != (stream ? stream->device : current)) return 400; /* cudaErrorInvalidResourceHandle */
-    let_go(event->mark);
-    event->mark = calloc(1, sizeof *event->mark);
-    if (!event->mark) abort();
-    event->mark->holders = 2;
+    release_record(event->last);
+    event->last = calloc(1, sizeof *event->last);
+    if (!event->last) abort();
+    event->last->holders = 2;
     counts.records++;
-    fake_enqueue(stream, run_record, event->mark);
+    fake_enqueue(stream, run_record, event->last);
     return 0;
 }
 
-static bool is_done(struct mark *mark) {
-    return !mark || atomic_load_explicit(&mark->done, memory_order_acquire);
+static bool is_done(struct record *record) {
+    return !record || atomic_load_explicit(&record->done, memory_order_acquire);
+}
+
+static void await_record(struct record *record) {
+    pthread_mutex_lock(&records_lock);
+    while (!is_done(record)) pthread_cond_wait(&record_done, &records_lock);
+    pthread_mutex_unlock(&records_lock);
 }
 
 static bool captures(void) {
@@ -247,26 +255,26 @@ mnc_error cudaStreamIsCapturing(mnc_stream stream, unsigned *status) {
 mnc_error cudaEventQuery(mnc_event event) {
     counts.queries++;
     if (captures()) return 900; /* cudaErrorStreamCaptureUnsupported */
-    return is_done(event->mark) ? 0 : MNC_CUDA_NOT_READY;
+    return is_done(event->last) ? 0 : MNC_CUDA_NOT_READY;
 }
 
 static void run_wait(void *argument) {
-    struct mark *mark = argument;
-    while (!is_done(mark)) usleep(20);
-    let_go(mark);
+    struct record *record = argument;
+    await_record(record);
+    release_record(record);
 }
 
 mnc_error cudaStreamWaitEvent(mnc_stream stream, mnc_event event, unsigned flags) {
     (void)flags;
-    if (event->mark) atomic_fetch_add(&event->mark->holders, 1);
-    if (event->mark) fake_enqueue(stream, run_wait, event->mark);
+    if (event->last) atomic_fetch_add(&event->last->holders, 1);
+    if (event->last) fake_enqueue(stream, run_wait, event->last);
     return 0;
 }
 
 mnc_error cudaEventElapsedTime(float *milliseconds, mnc_event begin_event, mnc_event end_event) {
-    if (!is_done(begin_event->mark) || !is_done(end_event->mark)) return MNC_CUDA_NOT_READY;
+    if (!is_done(begin_event->last) || !is_done(end_event->last)) return MNC_CUDA_NOT_READY;
     const char *given = getenv("FAKE_CUDA_ELAPSED");
-    *milliseconds = given ? (float)atof(given) : (float)(end_event->mark->at - begin_event->mark->at);
+    *milliseconds = given ? (float)atof(given) : (float)(end_event->last->at - begin_event->last->at);
     return 0;
 }
 
@@ -275,7 +283,7 @@ mnc_error cudaStreamSynchronize(mnc_stream stream) {
     cudaEventCreateWithFlags(&event, 0);
     if (stream) event->device = stream->device;
     cudaEventRecord(event, stream);
-    while (!is_done(event->mark)) usleep(20);
+    await_record(event->last);
     return cudaEventDestroy(event);
 }
 

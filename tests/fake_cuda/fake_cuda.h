@@ -1,11 +1,10 @@
-/* fake_cuda.h - what the fake libnccl needs of the fake CUDA runtime: streams are threads that run tasks
- * in order. */
+/* fake_cuda.h - the part of the fake CUDA runtime that the fake NCCL uses. */
 #ifndef TESTS_FAKE_CUDA_H
 #define TESTS_FAKE_CUDA_H
 
 #include "backends/nccl/abi.h"
 
-/* Runs it on the stream's thread, behind all that was enqueued before. */
+/* Runs a task on the thread of the stream, after all tasks that were enqueued before. */
 void fake_enqueue(mnc_stream stream, void (*run)(void *), void *argument);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * nccl.c - an NCCL for ranks that are processes of one host, without a GPU. Ranks of a communicator share a
- * file: for each rank a slot for collectives, for each pair a cell for messages.
+ * nccl.c - an NCCL without a GPU, for ranks that are processes of one host. The ranks of a communicator share
+ * a file, the region. It has a slot for each rank, for collectives, and a cell for each pair, for messages.
  *
- * It is as strict as the real one where that matters to callers: a non-blocking communicator says "in
- * progress" at every launch and launches on a thread of its own, a call on one that is in progress is
- * refused, and what is on a stream hangs until all ranks take part or the communicator is aborted. Sums of
- * f16 and bf16 are rounded at each step.
+ * It is as strict as the real NCCL where callers depend on it. A nonblocking communicator returns "in
+ * progress" at every launch and launches on its own thread. It rejects calls while a launch is in progress.
+ * Enqueued work hangs until all ranks take part or the communicator is aborted. Sums of f16 and bf16 are
+ * rounded at each step.
  *
- *   FAKE_NCCL_VERSION   what ncclGetVersion says (default 22809)
- *   FAKE_NCCL_BREAK     "RANK N": communicators with this process as that rank fail after N launches,
+ *   FAKE_NCCL_VERSION   the result of ncclGetVersion (default 22809)
+ *   FAKE_NCCL_BREAK     "RANK N": communicators in which this process is that rank fail after N launches,
  *                       with ncclRemoteError
  *   FAKE_NCCL_STUCK     "1": ncclCommFinalize never returns
  */
@@ -16,12 +16,15 @@
 #include "float_kit.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -33,8 +36,9 @@ struct cell {
 };
 
 struct region {
-    atomic_uint joined, left;
-    atomic_ullong arrived; /* at barriers, by all ranks together; each meets the loads of the others */
+    atomic_uint changes; /* of the fields below; a futex for waits */
+    atomic_uint joined;
+    atomic_ullong arrived; /* at barriers, the sum over all ranks */
     char slots[RANKS_MAX][SLOT];
     struct cell cells[RANKS_MAX][RANKS_MAX];
 };
@@ -46,9 +50,9 @@ struct call {
     char *out;
     size_t count;
     unsigned dtype, op;
-    int root; /* or peer */
+    int root; /* of messages: the peer */
     mnc_stream stream;
-    size_t at; /* messages: bytes so far */
+    size_t at; /* messages: transferred bytes */
 };
 
 struct ncclComm {
@@ -56,14 +60,17 @@ struct ncclComm {
     int rank, ranks;
     bool blocking;
     unsigned long long barriers;
-    atomic_uint state; /* as ncclCommGetAsyncError tells it */
-    atomic_int aborted, under_way;
+    atomic_uint state;      /* the result of ncclCommGetAsyncError */
+    atomic_int in_progress; /* jobs and joins */
+    atomic_int aborted;
     int launches, n_scalars;
     double scalars[OPS_MAX];
     char path[64];
-    struct call calls[OPS_MAX]; /* of the group that is being made */
+    struct call calls[OPS_MAX]; /* of the open group */
     int n_calls;
-    struct ncclComm **result, *parent; /* split */
+    /* During ncclCommSplit: where the caller expects the new communicator; the two communicators. */
+    struct ncclComm **result, *parent;
+    _Atomic(struct ncclComm *) child;
 };
 
 #define DECLARE(result, name, parameters) EXPORT result nccl##name parameters;
@@ -80,14 +87,52 @@ static bool in_thread(void *(*body)(void *), void *argument) {
     return true;
 }
 
+/* Wakes the ranks that wait for a change of the region. */
+static void notify(struct region *region) {
+    atomic_fetch_add(&region->changes, 1);
+    syscall(SYS_futex, &region->changes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Waits for a change after the caller has read changes. */
+static void await_change(struct region *region, unsigned changes) {
+    syscall(SYS_futex, &region->changes, FUTEX_WAIT, changes, NULL, NULL, 0);
+}
+
 static bool barrier(struct ncclComm *comm) {
+    struct region *region = comm->region;
     unsigned long long wanted = ++comm->barriers * (unsigned)comm->ranks;
-    atomic_fetch_add_explicit(&comm->region->arrived, 1, memory_order_acq_rel);
-    while (atomic_load_explicit(&comm->region->arrived, memory_order_acquire) < wanted) {
+    atomic_fetch_add(&region->arrived, 1);
+    notify(region);
+    for (;;) {
+        unsigned changes = atomic_load(&region->changes);
+        if (atomic_load(&region->arrived) >= wanted) return true;
         if (comm->aborted || (comm->parent && comm->parent->aborted)) return false;
-        usleep(20);
+        await_change(region, changes);
     }
-    return true;
+}
+
+/* The lock of state and in_progress of all communicators of this process. */
+static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t comm_changed = PTHREAD_COND_INITIALIZER;
+
+static void set_state(struct ncclComm *comm, mnc_result state) {
+    pthread_mutex_lock(&comms_lock);
+    comm->state = state;
+    pthread_cond_broadcast(&comm_changed);
+    pthread_mutex_unlock(&comms_lock);
+}
+
+static void end_work(struct ncclComm *comm) {
+    pthread_mutex_lock(&comms_lock);
+    comm->in_progress--;
+    pthread_cond_broadcast(&comm_changed);
+    pthread_mutex_unlock(&comms_lock);
+}
+
+static void await_idle(struct ncclComm *comm) {
+    pthread_mutex_lock(&comms_lock);
+    while (comm->in_progress) pthread_cond_wait(&comm_changed, &comms_lock);
+    pthread_mutex_unlock(&comms_lock);
 }
 
 static const mst_dtype types[] = {MST_I8,  MST_U8,  MST_I32, MST_U32,  MST_I64,    MST_U64,
@@ -128,7 +173,7 @@ static uint64_t reduce_integer(unsigned op, bool sign, int64_t a, int64_t b) {
     return (uint64_t)a + (uint64_t)b;
 }
 
-/* One element, which each rank has at the same place of its slot. */
+/* Reduces one element, which is at the same place in the slot of each rank. */
 static void reduce_slots(struct ncclComm *comm, unsigned dtype, unsigned op, size_t at, char *out) {
     bool premul = op >= FIRST_PREMUL, sign = dtype == MNC_INT8 || dtype == MNC_INT32 || dtype == MNC_INT64;
     for (int r = 0; r < comm->ranks; r++) {
@@ -157,7 +202,7 @@ static void reduce_slots(struct ncclComm *comm, unsigned dtype, unsigned op, siz
     }
 }
 
-/* Each rank writes its part to its slot; root, or with -1 all ranks, read all slots. */
+/* Each rank writes its part to its slot. The root, or with -1 all ranks, reads all slots. */
 static bool exchange(struct ncclComm *comm, const struct call *call, const char *in, char *out, int root) {
     size_t element = call->kind == BROADCAST ? 1 : sizes[call->dtype], step = SLOT / element;
     for (size_t from = 0; from < call->count; from += step) {
@@ -192,7 +237,7 @@ static bool run_collective(struct ncclComm *comm, const struct call *call) {
     return true;
 }
 
-/* One step of a message, if the other side lets it. */
+/* Transfers the next cell of a message, if the cell is free or filled. */
 static bool step_message(struct ncclComm *comm, struct call *call) {
     bool sends = call->kind == SEND;
     struct cell *cell =
@@ -205,6 +250,7 @@ static bool step_message(struct ncclComm *comm, struct call *call) {
         memcpy(call->out + call->at, cell->data, n);
     call->at += n;
     atomic_store_explicit(&cell->full, sends, memory_order_release);
+    notify(comm->region);
     return true;
 }
 
@@ -214,9 +260,11 @@ struct job {
     struct call calls[OPS_MAX];
 };
 
-/* Messages of a group help each other along; of a pair and direction the first comes first. */
+/* Advances all messages of a group. Messages of one pair and direction are transferred in order. */
 static void run_messages(struct job *job) {
+    struct region *region = job->comm->region;
     for (bool left = true; left && !job->comm->aborted;) {
+        unsigned changes = atomic_load(&region->changes);
         bool moved = left = false;
         for (int i = 0; i < job->n; i++) {
             struct call *call = &job->calls[i];
@@ -228,7 +276,7 @@ static void run_messages(struct job *job) {
                           job->calls[j].at < job->calls[j].count;
             if (!behind) moved |= step_message(job->comm, call);
         }
-        if (left && !moved) usleep(20);
+        if (left && !moved && !job->comm->aborted) await_change(region, changes);
     }
 }
 
@@ -238,16 +286,16 @@ static void run_job(void *argument) {
     for (int i = 0; i < job->n && ok; i++)
         if (job->calls[i].kind < SEND) ok = run_collective(job->comm, &job->calls[i]);
     if (ok) run_messages(job);
-    atomic_fetch_sub(&job->comm->under_way, 1);
+    end_work(job->comm);
     free(job);
 }
 
 static void *launch_late(void *argument) {
     struct job *job = argument;
     struct ncclComm *comm = job->comm;
-    usleep(200);
+    usleep(200); /* so that callers see "in progress" */
     fake_enqueue(job->calls[0].stream, run_job, job);
-    if (comm->state == MNC_IN_PROGRESS) comm->state = MNC_SUCCESS;
+    if (comm->state == MNC_IN_PROGRESS) set_state(comm, MNC_SUCCESS);
     return NULL;
 }
 
@@ -260,7 +308,7 @@ static mnc_result launch(struct ncclComm *comm) {
     job->n = comm->n_calls;
     memcpy(job->calls, comm->calls, sizeof job->calls);
     comm->n_calls = 0;
-    atomic_fetch_add(&comm->under_way, 1);
+    atomic_fetch_add(&comm->in_progress, 1);
     if (breaks && sscanf(breaks, "%d %d", &rank, &after) == 2 && rank == comm->rank &&
         comm->launches++ >= after) {
         comm->state = MNC_REMOTE_ERROR;
@@ -355,18 +403,21 @@ mnc_result ncclGetUniqueId(mnc_id *id) {
     return MNC_SUCCESS;
 }
 
-/* The last to come removes the name. */
+/* The last rank removes the file name. */
 static void *join_ranks(void *argument) {
     struct ncclComm *comm = argument;
-    if (comm->parent) usleep(200);
+    if (comm->parent) usleep(200); /* so that callers see "in progress" */
     if (atomic_fetch_add(&comm->region->joined, 1) + 1 == (unsigned)comm->ranks) unlink(comm->path);
     bool joined = barrier(comm);
     if (comm->result) *comm->result = comm;
-    atomic_uint *state = comm->parent ? &comm->parent->state : &comm->state;
-    comm->state = joined ? MNC_SUCCESS : MNC_SYSTEM_ERROR;
+    struct ncclComm *parent = comm->parent;
     comm->parent = NULL;
-    atomic_store(state, atomic_load(&comm->state));
-    atomic_fetch_sub(&comm->under_way, 1);
+    set_state(comm, joined ? MNC_SUCCESS : MNC_SYSTEM_ERROR);
+    if (parent) {
+        parent->child = NULL;
+        set_state(parent, joined ? MNC_SUCCESS : MNC_SYSTEM_ERROR);
+    }
+    end_work(comm);
     return NULL;
 }
 
@@ -381,7 +432,7 @@ static struct ncclComm *new_comm(const char *path, int ranks, int rank, const mn
     comm->ranks = ranks;
     comm->rank = rank;
     comm->blocking = config->blocking;
-    comm->under_way = 1;
+    comm->in_progress = 1;
     return comm;
 }
 
@@ -395,7 +446,7 @@ mnc_result ncclCommInitRankConfig(mnc_comm *made, int ranks, mnc_id id, int rank
     return in_thread(join_ranks, comm) ? MNC_IN_PROGRESS : MNC_SYSTEM_ERROR;
 }
 
-/* All ranks, in the same order: the path is agreed on. */
+/* All ranks call it in the same order, so they use the same path. */
 mnc_result ncclCommSplit(mnc_comm parent, int color, int key, mnc_comm *made, mnc_config *config) {
     char path[sizeof parent->path + 8];
     if (parent->state == MNC_IN_PROGRESS || color != 0 || key != parent->rank) return MNC_INVALID_USAGE;
@@ -408,19 +459,21 @@ mnc_result ncclCommSplit(mnc_comm parent, int color, int key, mnc_comm *made, mn
     *made = NULL;
     comm->result = made;
     comm->parent = parent;
+    parent->child = comm;
     parent->state = MNC_IN_PROGRESS;
     return in_thread(join_ranks, comm) ? MNC_IN_PROGRESS : MNC_SYSTEM_ERROR;
 }
 
 static void end_comm(struct ncclComm *comm) {
-    while (comm->under_way) usleep(100);
+    await_idle(comm);
     munmap(comm->region, sizeof *comm->region);
     free(comm);
 }
 
 mnc_result ncclCommFinalize(mnc_comm comm) {
     const char *stuck = getenv("FAKE_NCCL_STUCK");
-    while (comm->under_way || (stuck && *stuck == '1')) usleep(100);
+    while (stuck && *stuck == '1') pause();
+    await_idle(comm);
     return comm->blocking ? MNC_SUCCESS : MNC_IN_PROGRESS;
 }
 
@@ -430,8 +483,13 @@ mnc_result ncclCommDestroy(mnc_comm comm) {
 }
 
 mnc_result ncclCommAbort(mnc_comm comm) {
+    struct ncclComm *child = comm->child; /* only the thread that aborts could free it */
     comm->aborted = 1;
-    while (comm->state == MNC_IN_PROGRESS) usleep(100);
+    notify(comm->region);
+    if (child) notify(child->region);
+    pthread_mutex_lock(&comms_lock);
+    while (comm->state == MNC_IN_PROGRESS) pthread_cond_wait(&comm_changed, &comms_lock);
+    pthread_mutex_unlock(&comms_lock);
     unlink(comm->path);
     end_comm(comm);
     return MNC_SUCCESS;

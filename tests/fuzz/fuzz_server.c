@@ -23,7 +23,6 @@ static struct msi_server *make_server(void) {
     if (!server || msi_loop_open(&server->loop) != MST_OK) abort();
     msi_log_configure("off", why, sizeof why);
     server->kv = msi_kv_new(MAX_TOTAL, SIZE_MAX);
-    msi_kv_set_watch(server->kv, NULL, server);
     msi_list_init(&server->conns);
     msi_list_init(&server->ready);
     msi_list_init(&server->unsent);
@@ -43,7 +42,7 @@ static void run_round(struct msi_server *server) {
     while (!msi_list_empty(&server->unsent)) {
         struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
         msi_list_remove(&conn->unsent);
-        msi_conn_settle(conn);
+        msi_conn_settle(conn, false);
     }
     assert(msi_list_empty(&server->ready));
     assert(server->buffered + msi_kv_bytes(server->kv) < 4 * MAX_TOTAL);

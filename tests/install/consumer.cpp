@@ -1,4 +1,4 @@
-// consumer.cpp - the same in C++20, where the calls are overloads that take the options in braces.
+// consumer.cpp - the same in C++20, whose calls have the syntax of C, and messages and byte strings.
 #include <cstdio>
 #include <cstring>
 #include <muster/muster.h>
@@ -16,6 +16,39 @@ static mst_status count_step(const mst_pipeline_step *step, void *steps) {
     return step->first && step->last && !step->in && !step->out ? MST_OK : MST_ERR_CALLBACK;
 }
 
+// A world of one rank: collectives, messages to this rank, byte strings, memory of any type.
+static void communicate() {
+    const int ranks[] = {0};
+    int value = 7, got = 0, sender = -1;
+    double *numbers = nullptr;
+    mst_group *group = nullptr;
+    mst_work *work = nullptr;
+    mst_bytes bytes{};
+
+    require(mst_new_group(ranks, 1, &group, .timeout_ms = 10000, .name = "one") == MST_OK, "new group");
+    require(mst_all_reduce(&value, 1, MST_I32, .op = MST_MAX, .group = group) == MST_OK && value == 7, "max");
+    require(mst_broadcast(&got, 1, MST_I32, .root = 0, .in = &value) == MST_OK && got == 7, "broadcast");
+    require(mst_broadcast(&got, 1, MST_I32, .root = 1) == MST_ERR_INVALID, "a root that is not in the group");
+    require(mst_barrier(.tag = 1) == MST_ERR_INVALID && std::strstr(mst_error(), ".tag"), "an unused option");
+
+    got = 0;
+    require(mst_isend(&value, 1, MST_I32, 0, .tag = 3, .group = group, .work = &work) == MST_OK, "isend");
+    require(mst_recv(&got, 1, MST_I32, MST_ANY_SOURCE, .tag = 3, .sender = &sender, .group = group) == MST_OK,
+            "recv");
+    require(got == 7 && sender == 0, "message");
+    require(mst_wait(work, .timeout_ms = 1000) == MST_OK, "wait");
+
+    require(mst_broadcast_bytes(&bytes, "text", 4) == MST_OK && bytes.len == 4, "broadcast bytes");
+    mst_bytes_free(&bytes);
+    require(mst_send_bytes("text", 4, 0) == MST_OK && mst_recv_bytes(&bytes, 0) == MST_OK, "send bytes");
+    require(bytes.len == 4 && std::memcmp(bytes.data, "text", 4) == 0, "bytes");
+    mst_bytes_free(&bytes);
+
+    require(mst_alloc(4 * sizeof *numbers, &numbers) == MST_OK && numbers[3] == 0, "alloc");
+    mst_free(numbers);
+    require(mst_destroy_process_group(group) == MST_OK, "destroy the group");
+}
+
 int main() {
     int steps = 0, starts[3] = {};
     mst_pipeline *pipeline = nullptr;
@@ -31,6 +64,7 @@ int main() {
     require(mst_get_rank(nullptr) == 0 && mst_get_world_size(nullptr) == 1, "world of one");
     require(mst_barrier() == MST_OK, "barrier");
     require(mst_barrier(.timeout_ms = 1000) == MST_OK, "barrier with a deadline");
+    communicate();
 
     require(mst_initialize_mesh_device(shape, 2, names, &mesh) == MST_OK && mst_mesh_free(mesh) == MST_OK,
             "mesh");

@@ -107,19 +107,45 @@ class Installed(unittest.TestCase):
             self.assert_linked(build / f"{language}_muster", shared=True)
             self.assert_linked(build / f"{language}_muster_static", shared=False)
 
-    def run_documented(self, text):
+    def run_documented(self, text, compiler=C11, suffix=".c"):
         """Builds a program of the documentation as the README says, and runs it with the installed tool."""
-        source, program = self.work / "documented.c", self.work / "documented"
+        source, program = self.work / f"documented{suffix}", self.work / "documented"
         source.write_text(text)
         rpath = f"-Wl,-rpath,{self.library.parent}"
-        self.run_command(*C11, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
+        self.run_command(*compiler, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
         output = self.run_command(self.prefix / "bin/muster", "run", "-n", 3, program)
         for rank in range(3):
             self.assertIn(f"rank #{rank}:", output)
         return output
 
     def test_readme_program(self):
-        self.run_documented(re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1])
+        program = re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1]
+        for compiler, suffix in ((C11, ".c"), (CXX20, ".cpp")):
+            self.assertIn("the average is 1\n", self.run_documented(program, compiler, suffix))
+
+    def compile_call(self, compiler, suffix, call):
+        """Compiles one call. Returns what the compiler reports, empty if the call is valid."""
+        source = self.work / f"call{suffix}"
+        source.write_text(f"#include <muster/muster.h>\nmst_status f(float *x);\nmst_status f(float *x) {{ return {call}; }}\n")
+        command = [*compiler, f"-I{self.prefix / 'include'}", "-fsyntax-only", source]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stderr
+
+    def test_compilers_report_wrong_arguments(self):
+        reduce, send = "mst_all_reduce(x, 1, MST_F32{})", "mst_send(x, 1, MST_F32{})"
+        order = ", .group = NULL, .op = MST_AVG"
+        for call in (reduce.format(", .op = MST_AVG, .group = NULL"), send.format(", 0, .tag = 1")):
+            self.assertEqual(self.compile_call(C11, ".c", call), "")
+            self.assertEqual(self.compile_call(CXX20, ".cpp", call), "")
+        self.assertEqual(self.compile_call(C11, ".c", reduce.format(order)), "")
+        self.assertRegex(self.compile_call(CXX20, ".cpp", reduce.format(order)), "declaration order")
+        self.assertIn("mst_options_must_be_named", self.compile_call(C11, ".c", reduce.format(", MST_AVG")))
+        self.assertIn("designated", self.compile_call(CXX20, ".cpp", reduce.format(", MST_AVG")))
+        self.assertIn("expected", self.compile_call(CXX20, ".cpp", send.format(", .tag = 1")))
+        for removed in ("src", "dst", "group_src", "group_dst"):
+            for compiler, suffix in ((C11, ".c"), (CXX20, ".cpp")):
+                self.assertIn(removed, self.compile_call(compiler, suffix, reduce.format(f", .{removed} = 1")))
+        pointer = self.compile_call(C11, ".c", "mst_alloc(4, x)")
+        self.assertIn("error", pointer, "x is not the address of a pointer")
 
     def test_manual_program(self):
         page = (SOURCE / "man/mst_pipeline.3").read_text()

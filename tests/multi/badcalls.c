@@ -211,7 +211,7 @@ static void groups_of_others(void) {
     still_works("groups of others");
 }
 
-/* Tensors that overlap in part. */
+/* Tensors that overlap partially. */
 static void overlaps(void) {
     if (size == 1) return;
     INVALID("overlap", mst_all_gather_into_tensor(out, out + 1 + me * 2, 2, MST_F32));

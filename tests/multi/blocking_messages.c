@@ -55,16 +55,16 @@ static void fail(const char *what, const struct message *message) {
 
 static void send_one(const struct message *message) {
     for (size_t i = 0; i < message->bytes; i++) buffer[i] = byte_at(message, i);
-    mst_status st = mst_send(buffer, message->bytes, MST_U8, partner, .tag = message->tag,
-                             .timeout_ms = TIMEOUT_MS);
+    mst_status st =
+        mst_send(buffer, message->bytes, MST_U8, partner, .tag = message->tag, .timeout_ms = TIMEOUT_MS);
     if (st != MST_OK) fail(mst_error(), message);
 }
 
 static void receive_one(const struct message *message, bool from_any) {
     int sender = -7, src = from_any ? MST_ANY_SOURCE : partner;
     memset(buffer, 0xEE, message->bytes + 1);
-    mst_status st = mst_recv(buffer, message->bytes, MST_U8, src, .tag = message->tag,
-                             .sender = &sender, .timeout_ms = TIMEOUT_MS);
+    mst_status st = mst_recv(buffer, message->bytes, MST_U8, src, .tag = message->tag, .sender = &sender,
+                             .timeout_ms = TIMEOUT_MS);
     if (st != MST_OK) fail(mst_error(), message);
     if (sender != partner) fail("another sender", message);
     for (size_t i = 0; i < message->bytes; i++)

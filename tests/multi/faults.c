@@ -51,8 +51,7 @@ static mst_status echo(size_t count, int timeout_ms) {
 
 static mst_status ring(size_t count, int timeout_ms) {
     mst_work *work;
-    mst_status st =
-        mst_isend(in, count, MST_F32, (me + 1) % size, .work = &work, .timeout_ms = timeout_ms);
+    mst_status st = mst_isend(in, count, MST_F32, (me + 1) % size, .work = &work, .timeout_ms = timeout_ms);
     if (st != MST_OK) return st;
     st = mst_recv(out, count, MST_F32, (me + size - 1) % size, .timeout_ms = timeout_ms);
     if (st == MST_OK) return mst_wait(work);

@@ -272,11 +272,12 @@ static void test_wrong(void) {
     MINUS(mst_mesh_rank_at(mesh, NULL), "coordinate is NULL");
     MINUS(mst_mesh_size(mesh, "xp"), "no dimension 'xp'");
     MINUS(mst_mesh_get_local_rank(mesh, NULL), "the list names none");
-    assert(!mst_mesh_dim_name(mesh, 2) && strstr(mst_error(), "the mesh has 2 dimensions, there is no 2"));
+    assert(!mst_mesh_dim_name(mesh, 2) &&
+           strstr(mst_error(), "the mesh has 2 dimensions; dimension 2 does not exist"));
     CHECK(mst_mesh_free(NULL));
     CHECK(mst_mesh_free(mesh));
     REFUSE(mst_mesh_free(mesh), MST_ERR_STATE, "the mesh was freed");
-    REFUSE(mst_mesh_get_group(mesh, "dp", &group), MST_ERR_STATE, "use a mesh after it was made");
+    REFUSE(mst_mesh_get_group(mesh, "dp", &group), MST_ERR_STATE, "use a mesh after it was created");
 }
 
 static void test_differ(void) {
@@ -285,8 +286,8 @@ static void test_differ(void) {
     CHECK(mst_barrier());
     if (me == 1) {
         REFUSE(mst_init_device_mesh_from("dp=1,tp=2", &mesh), MST_ERR_MISMATCH,
-               ") made the mesh dp=1,tp=2 where rank 0 (");
-        assert(mst_last_error()->culprit == 0 && strstr(mst_error(), ") made the mesh dp=2,tp=1"));
+               ") created the mesh dp=1,tp=2, but rank 0 (");
+        assert(mst_last_error()->culprit == 0 && strstr(mst_error(), ") created the mesh dp=2,tp=1"));
     }
     CHECK(mst_barrier());
     /* In the second mesh they differ only in the order of the ranks. */

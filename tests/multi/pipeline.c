@@ -36,6 +36,7 @@ enum { COUNT = 1000, KEEPS = 256, PROMPT = 4 };
 static int me, size;
 static const char *new_backend; /* to switch to after a step; NULL: none */
 static bool in_group;
+static sigset_t term; /* SIGTERM */
 
 struct model {
     int stages, parts, step;
@@ -76,8 +77,7 @@ static mst_status fail(const char *how) {
     if (!strcmp(how, "killed")) raise(SIGKILL);
     for (int r = 0; r < size && !strcmp(how, "times_out"); r++) /* until all others have timed out */
         if (r != me) CHECK(mst_recv(&x, 1, MST_I32, r));
-    if (!strcmp(how, "call_fails"))
-        return mst_recv(&x, 1, MST_I32, (me + 1) % size, .timeout_ms = 100);
+    if (!strcmp(how, "call_fails")) return mst_recv(&x, 1, MST_I32, (me + 1) % size, .timeout_ms = 100);
     return !strcmp(how, "returns_error") ? MST_ERR_INVALID : MST_OK;
 }
 
@@ -137,8 +137,11 @@ static void end_failed(mst_pipeline *p, mst_status st, const char *how, int stag
     printf("%s culprit %d: %s\n", mst_status_name(st), mst_last_error()->culprit, mst_error());
     fflush(stdout);
     REFUSE(mst_pipeline_run(p), MST_ERR_STATE, "has failed before");
-    if (!strcmp(how, "killed"))
-        for (;;) pause(); /* the launcher kills the survivors */
+    if (!strcmp(how, "killed")) {
+        int signal_of_launcher;
+        sigwait(&term, &signal_of_launcher);
+        exit(1);
+    }
     if (!strcmp(how, "times_out") && me != stage) CHECK(mst_send(&me, 1, MST_I32, stage));
     CHECK(mst_pipeline_free(p));
     REFUSE(mst_pipeline_free(p), MST_ERR_STATE, "was freed");
@@ -317,8 +320,7 @@ static mst_status die_as_second(const mst_pipeline_step *step, void *arg) {
     (void)arg;
     int none;
     if (me == 1 && step->micro == 1) {
-        REFUSE(mst_recv(&none, 1, MST_I32, 0), MST_ERR_PEER_LOST,
-               "has left"); /* wait until it has left */
+        REFUSE(mst_recv(&none, 1, MST_I32, 0), MST_ERR_PEER_LOST, "has left"); /* wait until it has left */
         raise(SIGKILL);
     }
     return MST_OK;
@@ -444,6 +446,11 @@ int main(int argc, char **argv) {
         size = atoi(getenv("WORLD_SIZE"));
         ring(number[2]);
     }
+    /* The launcher terminates the survivors of a killed rank after 500 ms; they report the failure first. */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    bool killed = argc > 2 && !strcmp(what, "fail") && !strcmp(argv[2], "killed");
+    if (killed || !strcmp(what, "first_stage_leaves")) pthread_sigmask(SIG_BLOCK, &term, NULL);
     CHECK(mst_init());
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);

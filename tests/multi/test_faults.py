@@ -247,7 +247,7 @@ class TimedOut(FaultsTest):
         store, ranks = self.world(2, "give_up", operation, WAIT)
         self.assert_failed(ranks[0].step("give_up"), "MST_ERR_STALLED", r"rank 1\b")
         step = ranks[1].step("give_up")
-        self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 0 .* given up")
+        self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank 0 .* gave up this group")
         self.assertEqual(step.culprit, 0)
         self.end(store, ranks)
         self.assert_nothing_left()

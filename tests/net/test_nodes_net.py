@@ -96,7 +96,7 @@ class NodesInNamespaces(ToolTest):
         self.assertEqual(statuses, [1, 1, 1], results)
         self.assertRegex(results[0][2], r"\(pid \d+\) was lost; ending all ranks")
         self.assertRegex(results[1][2], "was lost")
-        self.assertIn("the coordinator of the job is gone", results[2][2])
+        self.assertIn("the coordinator of the job was lost", results[2][2])
 
     def test_job_goes_on_without_the_one_that_is_cut_off_and_takes_it_back(self):
         with tempfile.TemporaryDirectory() as place:

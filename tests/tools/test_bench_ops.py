@@ -1,4 +1,4 @@
-"""muster bench OPERATION and limits: tables, JSON, CSV and plots of tiny runs; no performance is tested."""
+"""muster bench: tables, JSON, CSV and plots of tiny runs; no performance is tested."""
 
 import csv
 import json
@@ -308,7 +308,11 @@ class Trouble(Bench):
             (("barrier", "--json", old, "--plot", link), b"--json and --plot name the same file"),
             (("--rounds", "1"), b"name an operation"),
             (("limits", "--processes", "0"), b"not '0'"),
-            (("limits", "word"), b"unexpected operand 'word'"),
+            (("limits", "word"), b"unexpected argument 'word'"),
+            (("init", "--peers", "muster,xyzzy"), b"--peers takes muster, openmpi, mpich and torch, not 'xyzzy'"),
+            (("kernels", "--op", "xyzzy"), b"unknown operation 'xyzzy'"),
+            (("kernels", "--dtypes", "f3"), b"nothing to measure"),
+            (("prof", "--way", "xyzzy"), b"--way takes off, flight, recorded, summed, tick or clock, not 'xyzzy'"),
         )
         for words, message in mistakes:
             rc, out, err = self.bench(*words, env=SAMPLE)
@@ -355,6 +359,51 @@ class Others(Bench):
 
         wait_until(is_apart, "two workers and a parent without connections", 20)
         self.assertEqual(bench.finish()[0], 0)
+
+    def test_store(self):
+        table = self.path("store.csv")
+        options = ("--clients", 2, "--barrier", 4, "--rounds", 1, "--seconds", 0.01, "--python", "/bin/false", "--csv", table)
+        rc, out, err = self.bench("store", *options)
+        self.assertEqual((rc, err), (0, b"muster bench store: /bin/false has no torch; torch is left out\n"))
+        with open(table, newline="", encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.assertEqual(len(lines), 7 + 3)
+        for line in lines:
+            name, *figures = line.rsplit(",", 1 if line.startswith("barrier") else 8)
+            self.assertIn(name.removeprefix("barrier ").encode(), out)
+            self.assertGreater(float(figures[0]), 0, line)
+
+    def test_init(self):
+        table = self.path("init.csv")
+        options = ("--ranks", 2, "--threads", 3, "--reps", 2, "--peers", "muster,mpich,torch", "--python", "/bin/false")
+        with tempfile.TemporaryDirectory() as empty:
+            rc, out, err = self.bench("init", *options, "--csv", table, env={"PATH": empty})
+        self.assertEqual((rc, err), (0, b""), out)
+        self.assertIn(b"MPICH is skipped: cannot find 'mpirun' in PATH", out)
+        self.assertIn(b"torch gloo is skipped: /bin/false fails: no output", out)
+        with open(table, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        expected = [("muster", "2"), ("threads-hash", "3"), ("threads-tcp", "3")]
+        self.assertEqual([(row["backend"], row["ranks"]) for row in rows[::2]], expected)
+        for row in rows:
+            self.assertEqual((row["runs"], row["outcome"]), ("2", "fine"))
+            self.assertLessEqual(0, float(row["min_ms"]))
+            self.assertLessEqual(float(row["min_ms"]), float(row["median_ms"]))
+            self.assertLessEqual(float(row["median_ms"]), float(row["max_ms"]))
+        rc, out, err = self.bench("init", "--ranks", 2, "--threads", 0, "--reps", 1, "--peers", "muster", "--json")
+        self.assertEqual((rc, err), (0, b""))
+        (case,) = json.loads(out)["cases"]
+        self.assertEqual((case["backend"], case["ranks"], case["outcome"]), ("muster", 2, "fine"))
+        self.assertGreater(case["wall_seconds"][0], case["first_barrier_seconds"][0])
+
+    def test_kernels_and_prof(self):
+        rc, out, err = self.bench("kernels", "--rounds", 1, "--dtypes", "bf16,f32", "--inputs", 3)
+        self.assertEqual((rc, err), (0, b""))
+        self.assertEqual(re.findall(rb"(?m)^(\w+) +(?:[\d.]+ *){9}$", out), [b"f32", b"bf16"])
+        rc, out, err = self.bench("prof", "--rounds", 1)
+        self.assertEqual((rc, err), (0, b""))
+        self.assertEqual(len(re.findall(rb"(?m)^[a-z_() ]+ [\d.]+(?: +-?[\d.]+)?$", out)), 6)
+        self.assertEqual(self.bench("prof", "--rounds", 1, "--way", "flight"), (0, b"", b""))
 
     def test_the_tables_of_a_document(self):
         figures, document = self.path("figures.json"), self.path("page.md")

@@ -21,7 +21,51 @@ def functions(name):
     return [function.removesuffix("_with") for function in declared]
 
 
+def options_of_calls():
+    """Returns the number of positional arguments and the options, in order, of each macro of the headers."""
+    text = "".join(path.read_text() for path in sorted((SOURCE / "include/muster").glob("*.h")))
+    fields = {}
+    for name, body in re.findall(r"#define (mst_\w+)_fields *\\\n((?:.*\\\n)*.*)", text):
+        fields[name] = re.findall(r"MST_OPTION\([^;]*?\b(\w+)(?:\)\(.*)?\);", body)
+    macros = re.findall(r"#define (mst_\w+)\([^)]*\)\s+(?:\\\n\s*)?MST_CALL_(?:PEER_)?(\d)\(\w+, (\w+),", text)
+    return {name: (int(count), fields[options]) for name, count, options in macros}
+
+
+def arguments(text, start):
+    """Returns the arguments of the call whose list begins at start."""
+    depth, found = 0, [""]
+    for c in text[start:]:
+        if c == ")" and depth == 0:
+            break
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += c
+    return [argument for argument in map(str.strip, found) if argument]
+
+
 class Docs(unittest.TestCase):
+    def test_calls_are_valid(self):
+        """The calls in the documents have the positional arguments and options of the headers, in the order that C++ requires."""
+        calls, seen = options_of_calls(), set()
+        self.assertGreater(len(calls), 50)
+        pages = [SOURCE / "README.md", *(SOURCE / "docs").glob("*.md"), *(SOURCE / "man").glob("*.3")]
+        for page in pages:
+            text = re.sub(r'"[^"\n]*"', '""', page.read_text())
+            for match in re.finditer(r"\b(mst_\w+)\(", text):
+                if match[1] not in calls:
+                    continue
+                count, options = calls[match[1]]
+                given = arguments(text, match.end())
+                named = [re.match(r"\.(\w+)", argument)[1] for argument in given if argument.startswith(".")]
+                place = f"{page.name}: {match[1]}({', '.join(given)})"
+                self.assertEqual([o for o in options if o in named], named, place)
+                if "\u2026" not in given:
+                    self.assertEqual(len(given) - len(named), count, place)
+                seen.add(match[1])
+        self.assertGreater(len(seen), 40)
+
     def test_every_function_has_its_line(self):
         text = (SOURCE / "docs/api.md").read_text()
         for name in ("comm.h", "group.h", "mesh.h", "pipeline.h", "backend.h", "prof.h", "discover.h", "store.h"):

@@ -582,6 +582,16 @@ class Large(ReportTest):
         self.assertEqual(process.returncode, 0, process.stderr.read())
         return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
+    @unittest.skipIf(SANITIZED, "a sanitizer needs more memory than the limit")
+    def test_too_little_memory(self):
+        trace_make.make(self.dir, 2, 50000, hosts=1, processes=1)
+        page = os.path.join(self.folder, "page.html")
+        limit = 4 << 20
+        limited = lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        rc, _, err = self.muster("report", self.dir, "-o", page, preexec_fn=limited)
+        self.assertEqual((rc, err), (1, b"muster report: out of memory\n"))
+        self.assertEqual(os.listdir(self.folder), ["out"])
+
     def test_time_and_memory(self):
         trace_make.make(self.dir, self.RANKS, self.EVENTS, hosts=8, processes=os.cpu_count())
         page, merged = (os.path.join(self.folder, name) for name in ("page.html", "all.json"))
@@ -672,7 +682,7 @@ class Hostile(ReportTest):
         self.put("rank-3.trace.json", self.trace(1, 4).text())
         found = self.figures(3)
         words = "\n".join(found["warnings"])
-        self.assertIn("is of a world of 8 ranks, the others are of one of 4", words)
+        self.assertIn("belongs to a world of 8 ranks, the others to one of 4", words)
         self.assertIn("rank-3.trace.json is left out: it was written by rank 1", words)
         self.assertIn("2 of 4 ranks left no trace: 2, 3", words)
         self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])

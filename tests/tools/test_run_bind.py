@@ -70,7 +70,7 @@ class Bind(ToolTest):
         for options, says in (
             (["--bind", "core"], "--bind takes cores, numa or none, not 'core'"),
             (["--numa-binding", ""], "--numa-binding takes cores, numa or none, not ''"),
-            (["--bind", "cores", "--numa-binding", "numa"], "set the same thing"),
+            (["--bind", "cores", "--numa-binding", "numa"], "set the same option; remove one"),
         ):
             rc, out, err = self.muster("run", "-n", 2, *options, "echo", "started")
             self.assertEqual((rc, out), (2, b""))

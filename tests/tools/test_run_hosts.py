@@ -57,9 +57,9 @@ class Mistakes(ToolTest):
                 self.assertEqual(self.refused("--hostfile", path), message)
 
     def test_contradictions(self):
-        self.assertIn("drop one of them", self.refused("--hosts", "a", "--hostfile", "b"))
+        self.assertIn("remove one of them", self.refused("--hosts", "a", "--hostfile", "b"))
         for options in (("--standalone",), ("--nnodes", "2"), ("--node-rank", "0"), ("--rdzv-endpoint", "a:1")):
-            self.assertIn(f"{options[0]} and --hosts both say which nodes there are", self.refused("--hosts", "a", *options))
+            self.assertIn(f"{options[0]} and --hosts both name the nodes of the job", self.refused("--hosts", "a", *options))
         self.assertIn("cannot be added up", self.refused("-n", "cpu", "--hosts", "a,a"))
         self.assertEqual(self.refused("--hosts", "a", "--ssh", " "), "--ssh is empty")
 

@@ -1,11 +1,15 @@
 """muster run --hosts: whole jobs on several hosts, which a real sshd of the test's own plays."""
 
+import array
+import fcntl
 import getpass
 import os
 import re
 import signal
 import sys
 import tempfile
+import termios
+import time
 import unittest
 
 from sshd import SshTest
@@ -161,6 +165,27 @@ class Jobs(SshTest):
         job.out()
         job.process.stdout.close()
         self.assertEqual(job.process.wait(60), 128 + signal.SIGPIPE)
+
+    def test_interrupted_while_output_is_blocked(self):
+        """The reader of the launcher's output neither reads nor closes it."""
+        job = self.begin(*self.words("127.0.0.2,127.0.0.3", "--shutdown-timeout", "1"), "yes")
+        wait_until(lambda: self.unread(job.process.stdout) >= 32768, "the pipe is almost full")
+        wait_until(lambda: self.is_blocked(job.process.stdout), "nothing is written any more")
+        job.send(signal.SIGINT)
+        self.assertIn("a second interrupt kills them", job.err())
+        job.send(signal.SIGINT)
+        self.assertEqual(job.process.wait(20), 130)
+
+    @staticmethod
+    def unread(pipe):
+        count = array.array("i", [0])
+        fcntl.ioctl(pipe, termios.FIONREAD, count)
+        return count[0]
+
+    def is_blocked(self, pipe):
+        before = self.unread(pipe)
+        time.sleep(0.2)
+        return self.unread(pipe) == before
 
     def test_host_that_cannot_be_reached(self):
         """The other, whose launcher may be there already, ends."""

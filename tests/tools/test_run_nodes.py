@@ -200,7 +200,7 @@ class Elastic(NodesTest):
             results = self.finish(*nodes)
             self.assertEqual([r[0] for r in results], [0, 0, -9], results)
             self.assertIn("0/2 0/1 node 0/2 try 1", results[0][1])
-            self.assertIn(f"(pid {nodes[2].pid}) was lost; going on with 2 nodes", results[0][2])
+            self.assertIn(f"(pid {nodes[2].pid}) was lost; continuing with 2 nodes", results[0][2])
 
     def test_a_node_that_is_told_to_end_leaves(self):
         with Gate() as gate:
@@ -269,7 +269,7 @@ class Failures(NodesTest):
         first.send(signal.SIGKILL)
         status, _, err = other.finish()
         self.assertEqual(status, 1)
-        self.assertIn("the coordinator of the job is gone", err)
+        self.assertIn("the coordinator of the job was lost", err)
         self.assertFalse(is_alive(worker))
 
     def test_killed_worker_is_the_cause(self):
@@ -447,7 +447,7 @@ class Mistakes(NodesTest):
         self.refused("the last of 2 nodes has node rank 1", "--nnodes", 2, "--node-rank", 2, "--master-addr", "127.0.0.1")
         self.refused("HOST or HOST:PORT", "--nnodes", 2, "--rdzv-endpoint", "a:b:c:d]")
         self.refused("--standalone means one node", "--nnodes", 2, "--standalone")
-        self.refused("exclude each other", "--nnodes", 2, "--rdzv-endpoint", "a:1", "--master-addr", "a")
+        self.refused("cannot be combined", "--nnodes", 2, "--rdzv-endpoint", "a:1", "--master-addr", "a")
         self.refused("takes c10d or static, not 'etcd'", "--rdzv-backend", "etcd")
         self.refused("join_timeout", "--rdzv-conf", "join=3")
         self.refused("--rdzv-id", "--rdzv-id", "a b")

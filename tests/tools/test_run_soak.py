@@ -101,7 +101,7 @@ class Soak(ToolTest):
         self.assertEqual(nodes[victim].finish()[0], -signal.SIGKILL)
         rc, _, err = nodes[1 - victim].finish()
         self.assertEqual(rc, 1, err)
-        self.assertRegex(err, "the coordinator of the job is gone" if victim == 0 else "was lost")
+        self.assertRegex(err, "the coordinator of the job was lost" if victim == 0 else "was lost")
 
     def two_and_the_head_is_killed(self):
         self.two_and_one_is_killed(0)

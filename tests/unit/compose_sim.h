@@ -92,7 +92,8 @@ static inline bool sim_in_place(const struct sim *sim, int rank, const mst_backe
     int a = has_parts(op->kind, true) ? rank : 0, b = has_parts(op->kind, false) ? rank : 0;
     bool same = op->kind == MST_KIND_ALL_TO_ALL ? op_block(op, true, 0) == op_block(op, false, 0)
                                                 : op_block(op, true, a) == op_block(op, false, b);
-    if (!same) fail_msg("%s: rank %d has an input and an output that overlap in part", sim->world.what, rank);
+    if (!same)
+        fail_msg("%s: rank %d has an input and an output that overlap partially", sim->world.what, rank);
     return true;
 }
 

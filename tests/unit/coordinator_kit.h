@@ -58,7 +58,7 @@ static inline void meet(int min, int max, int restarts) {
                                                .last_call_seconds = 10,
                                                .stop_seconds = 35,
                                                .progress_seconds = 1e6,
-                                               .names = job.options.names,
+                                               .hosts = job.options.hosts,
                                                .order = on_order,
                                                .say = on_say,
                                                .report = on_report};
@@ -74,7 +74,7 @@ static inline void part(void) {
     if (job.n_read < job.n_orders) fail_msg("nobody expected '%s'", job.orders[job.n_read]);
     coordinator_free(job.coordinator);
     for (int i = 0; i < job.n_orders; i++) free(job.orders[i]);
-    job.options.names = NULL;
+    job.options.hosts = NULL;
 }
 
 static inline void nothing_is_ordered(void) {

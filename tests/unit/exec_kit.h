@@ -59,6 +59,16 @@ static inline void begin(struct world *world, const struct msi_planner *planner,
     }
 }
 
+/* Advances a run and the links that it waits for. */
+static inline void poll_exec(struct msi_exec *e) {
+    msi_exec_advance(e);
+    for (uint32_t i = 0; i < e->n_heads && e->status == MST_OK; i++) {
+        struct msi_link *link = e->run.links[e->run.plan->steps[e->heads[i]].peer];
+        if (msi_link_busy(link)) link->ops->progress(link);
+    }
+    msi_exec_advance(e);
+}
+
 /* Returns true when all runs have ended. */
 static inline bool take_turns(struct world *world) {
     int64_t start = msi_now();
@@ -66,7 +76,7 @@ static inline bool take_turns(struct world *world) {
     while (!over && ms_since(start) < 20000) {
         over = true;
         for (int r = 0; r < world->size; r++) {
-            msi_exec_poll(&world->execs[r]);
+            poll_exec(&world->execs[r]);
             over &= msi_exec_over(&world->execs[r]);
         }
     }

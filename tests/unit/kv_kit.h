@@ -11,9 +11,8 @@
 
 /* REQ(OPERATION, "key", .field = …): a pointer to a request */
 #define REQ(operation, ...)                                                                                  \
-    (&(struct msi_store_req){.op = MSI_OP_##operation,                                                       \
-                             .key = msi_cstr(MST_FIRST(__VA_ARGS__, )),                              \
-                             MST_REST(__VA_ARGS__, )})
+    (&(struct msi_store_req){                                                                                \
+        .op = MSI_OP_##operation, .key = msi_cstr(MST_FIRST(__VA_ARGS__, )), MST_REST(__VA_ARGS__, )})
 #define VALUE(text) .value = {text, sizeof(text) - 1}
 #define LIST(...)                                                                                            \
     .keys = (struct msi_str[]){__VA_ARGS__},                                                                 \
@@ -64,15 +63,15 @@ struct noted {
     mst_status status;
 };
 
-static inline void note_wake(struct msi_kv_waiter *waiter, mst_status status) {
+static inline void note_wake(struct msi_kv_waiter *waiter) {
     struct noted *noted = msi_container(waiter, struct noted, waiter);
     noted->woken++;
-    noted->status = status;
+    noted->status = waiter->status;
 }
 
 /* Begins a wait; whether it waits now. Anything but MST_OK and MST_ERR_PEER_LOST is a failure. */
 static inline bool begins(struct msi_kv *kv, const struct msi_store_req *req,
-                          const struct msi_kv_guard *guard, struct noted *noted) {
+                          const struct msi_store_req *guard, struct noted *noted) {
     bool waiting = true;
     *noted = (struct noted){.waiter.wake = note_wake};
     noted->status = msi_kv_wait_begin(kv, req, guard, &noted->waiter, &waiting);

@@ -23,22 +23,26 @@ static inline struct msi_prof_group kit_group(int number, const char *id, const 
     return (struct msi_prof_group){.number = number, .size = size, .id = id, .name = name, .ranks = ranks};
 }
 
-static inline struct msi_op_stats_call kit_call(const struct msi_prof_group *group, const char *name,
-                                                enum msi_share share, uint64_t bytes, uint64_t seq,
-                                                uint64_t ns) {
-    return (struct msi_op_stats_call){.name = name,
-                                      .call = name,
-                                      .group = group,
-                                      .bytes = bytes,
-                                      .seq = seq,
-                                      .duration_ns = ns,
-                                      .share = share};
+/* A call with its duration as the time on the device. */
+static inline struct msi_record kit_call(const struct msi_prof_group *group, const char *name,
+                                         enum msi_share share, uint64_t bytes, uint64_t seq, uint64_t ns) {
+    return (struct msi_record){.name = name,
+                               .call = name,
+                               .group = group,
+                               .bytes = bytes,
+                               .seq = seq,
+                               .device = ns,
+                               .share = (uint8_t)share};
+}
+
+static inline void kit_add_call(struct msi_op_stats *stats, const struct msi_record *call) {
+    msi_op_stats_add(stats, call, call->device, call->waited);
 }
 
 static inline void kit_add(struct msi_op_stats *stats, const struct msi_prof_group *group, const char *name,
                            enum msi_share share, uint64_t bytes, uint64_t seq, uint64_t ns) {
-    struct msi_op_stats_call call = kit_call(group, name, share, bytes, seq, ns);
-    msi_op_stats_add(stats, &call);
+    struct msi_record call = kit_call(group, name, share, bytes, seq, ns);
+    kit_add_call(stats, &call);
 }
 
 /* The buffer as a string, which is the caller's. */

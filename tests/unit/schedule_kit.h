@@ -8,6 +8,7 @@
 #include "pipeline/schedule/check.h"
 #include "pipeline/schedule/text.h"
 #include "pipeline/schedule/time.h"
+#include "schedule_formula.h"
 
 #include <math.h>
 
@@ -53,7 +54,7 @@ static inline void check_time(const struct msi_schedule *s, const struct msi_mes
                               double backward, enum msi_send_mode mode, struct seen *seen) {
     struct even_costs even;
     struct msi_timing timing = {0};
-    double formula = msi_schedule_formula(&s->spec, 1, backward);
+    double formula = schedule_formula(&s->spec, 1, backward);
     double work = (double)(msi_schedule_units(&s->spec) * (size_t)s->spec.chunks) *
                   (msi_schedule_trains(s->spec.kind) ? 1 + backward : 1);
     char text[100];

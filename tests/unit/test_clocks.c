@@ -79,6 +79,13 @@ static void the_truth_is_within_the_error(void **state) {
     assert_true(fit.slope > 0.8 * speed && fit.slope < 1.2 * speed);
 }
 
+/* An answer may come too late for the first burst of questions; the client then asks again. */
+static void wait_for_offset(struct msi_clock_client *client, int64_t *offset, int64_t *error) {
+    struct msi_wait wait = {msi_deadline(20000), NULL};
+    while (!msi_clock_client_offset(client, msi_now(), offset, error))
+        assert_ok(msi_wait_pause(&wait, 10, "the first answer"));
+}
+
 static void a_clock_is_followed(void **state) {
     (void)state;
     struct msi_clock_server *keeper;
@@ -88,7 +95,7 @@ static void a_clock_is_followed(void **state) {
     for (int i = 0; i < 3; i++) assert_int_equal(msi_clock_client_open(&address, &followers[i]), MST_OK);
     for (int i = 0; i < 3; i++) {
         int64_t offset, error;
-        assert_true(msi_clock_client_offset(followers[i], msi_now(), &offset, &error));
+        wait_for_offset(followers[i], &offset, &error);
         assert_true(llabs(offset) <= error); /* it is one clock in truth */
     }
     for (int i = 0; i < 3; i++) msi_clock_client_close(followers[i]);
@@ -114,7 +121,7 @@ static void strangers_do_no_harm(void **state) {
     }
     int64_t offset, error;
     assert_int_equal(msi_clock_client_open(&address, &clock_client), MST_OK);
-    assert_true(msi_clock_client_offset(clock_client, msi_now(), &offset, &error));
+    wait_for_offset(clock_client, &offset, &error);
     msi_clock_client_close(clock_client);
     msi_clock_server_close(keeper);
 }

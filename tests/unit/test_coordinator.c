@@ -115,10 +115,10 @@ static void who_is_missing(void **state) {
 }
 
 static void who_is_missing_by_name(void **state) {
-    static const char *const names[] = {"alpha", "beta", "gamma"};
+    static const struct host hosts[] = {{.name = "alpha"}, {.name = "beta"}, {.name = "gamma"}};
     (void)state;
 
-    job.options.names = names;
+    job.options.hosts = hosts;
     meet(3, 3, 0);
     joins_as(0, 1);
     pass(61);
@@ -126,7 +126,7 @@ static void who_is_missing_by_name(void **state) {
         "E 1 not enough nodes in 60 s: 1 of 3 nodes are here: node 1, host h0 (pid 100); missing: node 0, "
         "host alpha, node 2, host gamma");
     part();
-    job.options.names = names;
+    job.options.hosts = hosts;
     meet(3, 3, 0);
     pass(61);
     ordered("E 1 not enough nodes in 60 s: 0 of 3 nodes are here; missing: node 0, host alpha, node 1, host "
@@ -306,7 +306,7 @@ static void a_spare_node_takes_the_place(void **state) {
     dies(0);
     ordered("X 0 0 host h0 (pid 100) was lost");
     stops(1, 0);
-    said("host h0 (pid 100) was lost; going on with 2 nodes");
+    said("host h0 (pid 100) was lost; continuing with 2 nodes");
     ordered("G 1 4 2 1:0:2 2:2:2");
     stops(1, 1);
     stops(2, 1);

@@ -144,7 +144,7 @@ static void a_node_goes_and_enough_are_left(void **state) {
         nothing_is_ordered();
         stops(2, 0);
         ordered("G 1 4 2 0:0:2 2:2:2");
-        said("; going on with 2 nodes\n");
+        said("; continuing with 2 nodes\n");
         part();
     }
 }
@@ -263,7 +263,7 @@ static void a_node_never_stops(void **state) {
     pass(34);
     nothing_is_ordered();
     pass(2);
-    said("host h1 (pid 101) has not ended its ranks in 35 s; going on without it\n");
+    said("host h1 (pid 101) has not ended its ranks in 35 s; continuing without it\n");
     ordered("R 1 1 this node took too long to end its ranks");
     ordered("G 1 2 1 2:0:2");
     stops(1, 0);

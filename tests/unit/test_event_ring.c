@@ -3,7 +3,6 @@
 
 #include "prof/record/event_ring.h"
 #include "prof/record/message_seq.h"
-#include "prof/record/names.h"
 
 #include <pthread.h>
 #include <sched.h>

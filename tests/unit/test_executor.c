@@ -1,7 +1,7 @@
 /* test_executor.c - runs plans of all kinds over real links; the ranks run alternately in one thread. */
 #include "exec_kit.h"
 
-#include "transport/fault.h"
+#include "fault_link.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -15,9 +15,9 @@ static void open_links(struct world *world, int size, bool faults) {
             assert_ok(msi_link_open_tcp(fds[0], &world->links[a][b]));
             assert_ok(msi_link_open_tcp(fds[1], &world->links[b][a]));
             if (!faults) continue;
-            struct msi_faults fault = {
+            struct link_faults fault = {
                 .seed = (uint64_t)(a * size + b), .most_bytes = 700, .stall_percent = 20, .stall_calls = 5};
-            assert_ok(msi_link_open_fault(world->links[a][b], &fault, &world->links[a][b]));
+            assert_ok(open_fault_link(world->links[a][b], &fault, &world->links[a][b]));
         }
 }
 
@@ -67,8 +67,8 @@ static void small_floats_are_rounded_once(void **state) {
         for (int r = 0; r < 4; r++) {
             struct msi_request request = {
                 .kind = MSI_KIND_ALL_REDUCE, .rank = r, .size = 4, .count = 64, .hosts = {1, 4, NULL}};
-            assert_ok(
-                msi_plan_make(&world->plans[r], msi_planner_find(MSI_KIND_ALL_REDUCE, names[k]), &request));
+            assert_ok(msi_plan_make(&world->plans[r],
+                                    msi_planner_find(MSI_KIND_ALL_REDUCE, msi_cstr(names[k])), &request));
             struct msi_exec_run run = {&world->plans[r],
                                        world->links[r],
                                        in[r],
@@ -93,7 +93,7 @@ static void a_lost_peer_ends_the_run(void **state) {
     open_links(world, 3, false);
     struct msi_request request = {
         .kind = MSI_KIND_ALL_REDUCE, .size = 3, .count = 3000, .hosts = {1, 3, NULL}};
-    begin(world, msi_planner_find(MSI_KIND_ALL_REDUCE, "direct"), request);
+    begin(world, msi_planner_find(MSI_KIND_ALL_REDUCE, msi_cstr("direct")), request);
     for (int b = 0; b < 2; b++) {
         world->links[2][b]->ops->close(world->links[2][b]);
         world->links[2][b] = NULL;

@@ -16,13 +16,13 @@ struct mesh {
 };
 
 /* Opens the links of all ranks. The link of the pair lost, if any, fails after some bytes. */
-static void open_mesh(struct mesh *mesh, int size, const struct link_base *base, struct msi_faults faults,
+static void open_mesh(struct mesh *mesh, int size, const struct link_base *base, struct link_faults faults,
                       const int lost[2], uint64_t after) {
     mesh->world.size = size;
     for (int a = 0; a < size; a++)
         for (int b = a + 1; b < size; b++) {
             struct ends ends = {.memory = NULL};
-            struct msi_faults these = faults;
+            struct link_faults these = faults;
             if (lost && lost[0] == a && lost[1] == b) these.lose_after = after;
             assert_true(base->open(&ends));
             faults.seed += 1000;
@@ -73,7 +73,7 @@ static void every_planner_over_every_fault(void **state) {
     for (size_t base = 0; base < COUNT_OF(bases); base++)
         for (int size = 2; size <= MOST_RANKS; size += SLOWER > 1 ? 2 : 1)
             for (int seed = 0; seed < (SLOWER > 1 ? 1 : SEEDS); seed++) {
-                struct msi_faults faults = faults_of(1 + (seed + size) % (PLAIN_AND_FAULTS - 1));
+                struct link_faults faults = faults_of(1 + (seed + size) % (PLAIN_AND_FAULTS - 1));
                 if (faults.most_bytes && faults.most_bytes < 50) faults.most_bytes = 50;
                 faults.seed += (uint64_t)(seed * 7919 + size);
                 open_mesh(mesh, size, bases[base], faults, NULL, 0);
@@ -103,7 +103,7 @@ static unsigned run_to_the_end(struct world *world) {
         if (ms_since(start) > 20000) fail_msg("ranks %x of %x have not ended", all & ~over, all);
         for (int r = 0; r < world->size; r++) {
             if (over >> r & 1) continue;
-            msi_exec_poll(&world->execs[r]);
+            poll_exec(&world->execs[r]);
             if (!msi_exec_over(&world->execs[r])) continue;
             over |= 1u << r;
             if (world->execs[r].status == MST_OK) continue;
@@ -123,7 +123,7 @@ static bool lose_a_link(struct mesh *mesh, const struct msi_planner *planner, in
     struct msi_request request;
     struct dice dice = {seed};
     int a = (int)roll(&dice, (uint64_t)size - 1), b = a + 1 + (int)roll(&dice, (uint64_t)(size - 1 - a));
-    struct msi_faults faults = {.seed = seed, .most_bytes = 300, .stall_percent = 10, .stall_calls = 4};
+    struct link_faults faults = {.seed = seed, .most_bytes = 300, .stall_percent = 10, .stall_calls = 4};
     if (!make_request(planner, size, 200, seed % 2 ? 32 : 0, &request)) return false;
     open_mesh(mesh, size, base, faults, (int[]){a, b}, 1 + roll(&dice, 900));
     begin(&mesh->world, planner, request);

@@ -1,4 +1,4 @@
-/* test_flight.c - the flight recorder: recording, copies, files, and invalid bytes. */
+/* test_flight.c - the flight recorder: recording, reading, files, and invalid bytes. */
 #include "flight_kit.h"
 
 #include "harness.h"
@@ -7,7 +7,7 @@
 #include "prof/flight/dump.h"
 #include "prof/flight/write.h"
 
-static struct msi_flight ring, copied;
+static struct msi_flight ring;
 static struct msi_flight_snapshot snapshot;
 #define view snapshot.view
 
@@ -160,8 +160,8 @@ static void whatever_the_bytes_are_the_file_is_json(void **state) {
     }
 }
 
-/* What this process records, copied while it goes on. */
-static void a_copy_of_what_goes_on(void **state) {
+/* What this process records, read while it goes on. */
+static void what_goes_on_is_read(void **state) {
     mst_site site = {"some/where/train.c", "step", 88};
     (void)state;
     msi_flight_open();
@@ -176,8 +176,7 @@ static void a_copy_of_what_goes_on(void **state) {
                                    .tag = 3};
     struct msi_flight_entry_ref ref = msi_flight_begin(&call, msi_tick());
     msi_flight_started(ref);
-    assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_read(&copied, msi_tick_look(), &snapshot));
+    assert_true(msi_flight_read_own(&snapshot));
     assert_int_equal(view.n, 1);
     const struct msi_flight_op *op = &view.ops[0];
     assert_ptr_equal(msi_flight_current(&view), op);
@@ -192,17 +191,11 @@ static void a_copy_of_what_goes_on(void **state) {
     msi_flight_number(ref, 5);
     msi_flight_peer(ref, 2);
     msi_flight_done(ref, true, msi_tick());
-    assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_read(&copied, msi_tick_look(), &snapshot));
+    assert_true(msi_flight_read_own(&snapshot));
     assert_null(msi_flight_current(&view));
     assert_int_equal(view.ops[0].seq, 5);
     assert_int_equal(view.ops[0].peer, 2);
     assert_true(view.ops[0].end >= view.ops[0].begin && view.ops[0].end <= view.now);
-}
-
-static void look_at_own(void) {
-    assert_true(msi_flight_copy_own(&copied));
-    assert_true(msi_flight_read(&copied, msi_tick_look(), &snapshot));
 }
 
 /* What hangs is never written over by what goes on beside it; of too much under way, the oldest stay. */
@@ -214,18 +207,18 @@ static void what_is_not_over_stays(void **state) {
     msi_flight_open();
     struct msi_flight_entry_ref hangs = msi_flight_begin(&call, 1);
     for (call.seq = 0; call.seq < 1000; call.seq++) msi_flight_done(msi_flight_begin(&call, 1), true, 0);
-    assert_true(msi_flight_copy_own(&copied) && msi_flight_read(&copied, msi_tick_look(), &snapshot));
+    assert_true(msi_flight_read_own(&snapshot));
     assert_int_equal(view.n, MSI_FLIGHT_ENTRIES);
     assert_int_equal(view.ops[0].seq, 77777);
     assert_int_equal(view.ops[0].state, MSI_FLIGHT_QUEUED);
     assert_int_equal(view.ops[view.n - 1].seq, 999);
     for (int i = 0; i < 400; i++) others[i] = msi_flight_begin(&call, 1);
-    assert_true(msi_flight_copy_own(&copied) && msi_flight_read(&copied, msi_tick_look(), &snapshot));
+    assert_true(msi_flight_read_own(&snapshot));
     assert_int_equal(view.ops[0].seq, 77777);
     for (int i = 0; i < 400; i++) msi_flight_done(others[i], true, 0);
     msi_flight_done(hangs, true, 0);
     for (call.seq = 0; call.seq < 300; call.seq++) msi_flight_done(msi_flight_begin(&call, 1), true, 0);
-    assert_true(msi_flight_copy_own(&copied) && msi_flight_read(&copied, msi_tick_look(), &snapshot));
+    assert_true(msi_flight_read_own(&snapshot));
     for (int i = 0; i < view.n; i++) assert_int_equal(view.ops[i].state, MSI_FLIGHT_DONE);
     assert_int_equal(view.ops[view.n - 1].seq, 299);
 }
@@ -238,13 +231,13 @@ static void groups_come_and_go(void **state) {
     msi_flight_open();
     uint32_t one = msi_flight_group_add("w1", "g", "one", NULL, 2),
              other = msi_flight_group_add("w2", "g", "other", NULL, 2);
-    look_at_own();
+    assert_true(msi_flight_read_own(&snapshot));
     assert_string_equal(view.groups[one & 0xffff].name, "one");
     assert_true(view.groups[one & 0xffff].id != view.groups[other & 0xffff].id);
     struct msi_flight_call call = {.operation = "mst_barrier", .site = &site, .group = one, .seq = 1};
     msi_flight_done(msi_flight_begin(&call, 1), true, 0);
     msi_flight_group_remove(one);
-    look_at_own();
+    assert_true(msi_flight_read_own(&snapshot));
     const struct msi_flight_op *op = msi_flight_last(&view);
     assert_string_equal(view.groups[op->group].name, "one");
     assert_true(view.groups[op->group].gone);
@@ -252,14 +245,14 @@ static void groups_come_and_go(void **state) {
     int n = 0;
     while ((lines[n] = msi_flight_group_add("w1", "h", "new", NULL, 3)) != none)
         assert_true(++n < MSI_FLIGHT_GROUPS);
-    look_at_own();
+    assert_true(msi_flight_read_own(&snapshot));
     op = msi_flight_last(&view);
     assert_string_equal(view.groups[op->group].name, "");
     assert_true(view.groups[op->group].gone && view.groups[op->group].size == 0);
     assert_string_equal(view.groups[one & 0xffff].name, "new");
     call.group = none;
     msi_flight_done(msi_flight_begin(&call, 1), true, 0);
-    look_at_own();
+    assert_true(msi_flight_read_own(&snapshot));
     op = msi_flight_last(&view);
     assert_false(view.groups[op->group].gone);
     assert_int_equal(view.groups[op->group].size, 0);
@@ -343,7 +336,7 @@ int main(void) {
         cmocka_unit_test_setup(texts_are_clean_and_end, set_up),
         cmocka_unit_test_setup(clocks_that_make_no_sense, set_up),
         cmocka_unit_test_setup(whatever_the_bytes_are_the_file_is_json, set_up),
-        cmocka_unit_test(a_copy_of_what_goes_on),
+        cmocka_unit_test(what_goes_on_is_read),
         cmocka_unit_test(what_is_not_over_stays),
         cmocka_unit_test(groups_come_and_go),
         cmocka_unit_test(a_file_is_whole_or_as_it_was),

@@ -148,7 +148,7 @@ static void a_thousand_waiters_are_all_woken_once(void **state) {
     drop("k"), drop("other");
 }
 
-#define GUARD(name, n) (&(struct msi_kv_guard){msi_cstr(name), n})
+#define GUARD(name, n) (&(struct msi_store_req){.key = msi_cstr(name), .number = n})
 
 static void a_guard_ends_a_wait_once_its_value_is_long_enough(void **state) {
     (void)state;

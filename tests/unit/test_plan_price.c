@@ -214,7 +214,7 @@ static void rank_order_is_kept_on_request(void **state) {
         for (size_t count = 1; count < (size_t)1 << 32; count *= 64) {
             const char *name =
                 chosen(kinds[k], 24, count, (struct msi_hosts){1, 24, NULL}, true, "all_reduce:ring");
-            assert_true(msi_planner_find(kinds[k], name)->rank_ordered);
+            assert_true(msi_planner_find(kinds[k], msi_cstr(name))->rank_ordered);
         }
 }
 

@@ -192,7 +192,7 @@ static void all_ranks_get_the_same_bits(void **state) {
 static void a_barrier_waits_for_all(void **state) {
     (void)state;
     struct sim sim = {0};
-    const struct msi_planner *planner = msi_planner_find(MSI_KIND_BARRIER, "dissemination");
+    const struct msi_planner *planner = msi_planner_find(MSI_KIND_BARRIER, msi_cstr("dissemination"));
     for (int size = 2; size <= 40; size++)
         for (int late = 0; late < size; late++) {
             sim.request =

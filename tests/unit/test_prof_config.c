@@ -51,21 +51,20 @@ static void everything_can_be_set(void **state) {
 static void malformed_text_is_named_with_its_place(void **state) {
     (void)state;
     assert_refused("{\"comms_logger\": {\"enabled\": True}}",
-                   "configuration:1:30: comms_logger.enabled: true or false was expected, not 'True'");
+                   "configuration:1:30: comms_logger.enabled: expected true or false, not 'True'");
     assert_refused("{\n  \"comms_logger\": {\n    \"enabled\": tru\n}}",
-                   "configuration:3:16: comms_logger.enabled: true was expected, not 'tru'");
+                   "configuration:3:16: comms_logger.enabled: expected true, not 'tru'");
     assert_refused("{\"comms_logger\": {\"enabled\": truex}}",
-                   "configuration:1:30: comms_logger.enabled: true was expected, not 'truex'");
-    assert_refused("{\"comms_logger\": {\"enabled\": true,}}",
-                   "configuration:1:35: a key was expected, not '}'");
+                   "configuration:1:30: comms_logger.enabled: expected true, not 'truex'");
+    assert_refused("{\"comms_logger\": {\"enabled\": true,}}", "configuration:1:35: expected a key, not '}'");
     assert_refused("{\"comms_logger\": {\"enabled\": true}",
-                   "configuration:1:35: ',' or '}' was expected, not the end");
-    assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a\"}}", "',' or ']' was expected, not '}'");
+                   "configuration:1:35: expected ',' or '}', not the end");
+    assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a\"}}", "expected ',' or ']', not '}'");
     assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a", "not the end");
     assert_refused("{\"comms_logger\": {\"prof_ops\": [\"a\\q\"]}}", "after the backslash");
-    assert_refused("{\"other\": nil, \"comms_logger\": {}}", "configuration:1:11: null was expected");
-    assert_refused("{} {}", "configuration:1:4: the end was expected, not '{'");
-    assert_refused("{'comms_logger': {}}", "a key or '}' was expected");
+    assert_refused("{\"other\": nil, \"comms_logger\": {}}", "configuration:1:11: expected null");
+    assert_refused("{} {}", "configuration:1:4: expected the end, not '{'");
+    assert_refused("{'comms_logger': {}}", "expected a key or '}'");
 }
 
 static void wrong_kinds_are_named_with_their_value(void **state) {

@@ -26,9 +26,9 @@ static void test_a_row_for_each_name_call_group_and_size(void **state) {
     kit_add(stats, &dp, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 7000);
     kit_add(stats, &world, "broadcast", MSI_SHARE_WHOLE, 4096, 2, 1000);
     kit_add(stats, &world, "all_reduce", MSI_SHARE_TWICE, 4096, 3, 1000);
-    struct msi_op_stats_call named = kit_call(&world, "broadcast", MSI_SHARE_TWICE, 4096, 4, 600);
+    struct msi_record named = kit_call(&world, "broadcast", MSI_SHARE_TWICE, 4096, 4, 600);
     named.call = "all_reduce"; /* .log_name = "broadcast" */
-    msi_op_stats_add(stats, &named);
+    kit_add_call(stats, &named);
     assert_int_equal(stats->row_count, 5);
     assert_int_equal(stats->group_count, 2);
     const struct msi_op_stats_row *row = &stats->rows[0];
@@ -59,11 +59,11 @@ static void test_texts_are_copied(void **state) {
 static void test_failed_calls_are_counted_apart(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_op_stats_call call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 64, 0, 1000);
-    msi_op_stats_add(stats, &call);
+    struct msi_record call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 64, 0, 1000);
+    kit_add_call(stats, &call);
     call.status = MST_ERR_PEER_LOST;
-    call.duration_ns = 5000000;
-    msi_op_stats_add(stats, &call);
+    call.device = 5000000;
+    kit_add_call(stats, &call);
     const struct msi_op_stats_row *row = &stats->rows[0];
     assert_int_equal(row->count, 1);
     assert_int_equal(row->failed, 1);
@@ -76,13 +76,13 @@ static void test_failed_calls_are_counted_apart(void **state) {
 static void test_works_are_summed_beside(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_op_stats_call call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 64, 0, 1000);
-    msi_op_stats_add(stats, &call);
-    call.work = true;
-    call.waited_ns = 300;
-    msi_op_stats_add(stats, &call);
-    call.waited_ns = 2000; /* longer than the operation: the program waited late */
-    msi_op_stats_add(stats, &call);
+    struct msi_record call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 64, 0, 1000);
+    kit_add_call(stats, &call);
+    call.flags = MSI_RECORD_WORK;
+    call.waited = 300;
+    kit_add_call(stats, &call);
+    call.waited = 2000; /* longer than the operation: the program waited late */
+    kit_add_call(stats, &call);
     assert_int_equal(stats->rows[0].count, 3);
     assert_int_equal(stats->rows[0].works, 2);
     assert_int_equal(stats->rows[0].works_ns, 2000);
@@ -92,19 +92,19 @@ static void test_works_are_summed_beside(void **state) {
 static void test_debug_tells_callers_apart(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_op_stats_call call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 64, 0, 1000);
+    struct msi_record call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 64, 0, 1000);
     call.function = "step";
-    msi_op_stats_add(stats, &call);
+    kit_add_call(stats, &call);
     call.function = "warm_up";
-    msi_op_stats_add(stats, &call);
+    kit_add_call(stats, &call);
     assert_int_equal(stats->row_count, 1);
     stats->debug = true;
-    msi_op_stats_add(stats, &call);
+    kit_add_call(stats, &call);
     call.function = "step";
-    msi_op_stats_add(stats, &call);
-    msi_op_stats_add(stats, &call);
+    kit_add_call(stats, &call);
+    kit_add_call(stats, &call);
     call.function = NULL;
-    msi_op_stats_add(stats, &call);
+    kit_add_call(stats, &call);
     assert_int_equal(stats->row_count, 3);
     assert_int_equal(stats->rows[0].count, 3);
     assert_string_equal(stats->rows[1].function, "warm_up");
@@ -126,18 +126,6 @@ static void test_rows_are_limited(void **state) {
     assert_contains(text, "\nother\n                    -                   10                  0.01 ");
     assert_contains(text, "\nrank 0 has more than 4096 names and sizes: 10 calls are in \"other\"\n");
     free(text);
-}
-
-static void test_reset_forgets_all_but_debug(void **state) {
-    (void)state;
-    struct msi_prof_group world = kit_world(4);
-    stats->debug = true;
-    for (uint64_t i = 0; i < 100; i++) kit_add(stats, &world, "broadcast", MSI_SHARE_WHOLE, i, i, 1000);
-    msi_op_stats_reset(stats);
-    assert_int_equal(stats->row_count + stats->group_count + stats->call_count + stats->exact, 0);
-    assert_true(stats->debug);
-    kit_add(stats, &world, "broadcast", MSI_SHARE_WHOLE, 1, 100, 1000);
-    assert_int_equal(stats->rows[0].count, 1);
 }
 
 /* ---- averages ---- */
@@ -217,7 +205,8 @@ static void test_random_calls_against_a_list(void **state) {
     uint64_t random = 99;
     for (int round = 0; round < 50; round++) {
         size_t counts[ROWS] = {0};
-        msi_op_stats_reset(stats);
+        msi_op_stats_free(stats);
+        stats = msi_op_stats_new(false);
         for (size_t i = 0, calls = kit_random(&random) % MOST; i < calls; i++) {
             size_t row = kit_random(&random) % ROWS;
             uint64_t ns = 1 + (kit_random(&random) >> (24 + kit_random(&random) % 40));
@@ -261,9 +250,9 @@ static void test_the_oldest_calls_are_forgotten(void **state) {
 static void test_messages_are_not_remembered(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_op_stats_call call = kit_call(&world, "send", MSI_SHARE_WHOLE, 64, 0, 1000);
-    call.message = true;
-    msi_op_stats_add(stats, &call);
+    struct msi_record call = kit_call(&world, "send", MSI_SHARE_WHOLE, 64, 0, 1000);
+    call.flags = MSI_RECORD_MESSAGE;
+    kit_add_call(stats, &call);
     assert_int_equal(stats->rows[0].count, 1);
     assert_int_equal(stats->call_count, 0);
 }
@@ -287,7 +276,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_works_are_summed_beside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_debug_tells_callers_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rows_are_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_reset_forgets_all_but_debug, set_up, tear_down),
         cmocka_unit_test(test_a_tenth_is_trimmed_and_halves_go_to_even),
         cmocka_unit_test(test_buckets_are_within_their_error),
         cmocka_unit_test_setup_teardown(test_averages_after_the_exact_ones, set_up, tear_down),

@@ -64,15 +64,14 @@ static void fill(struct msi_op_stats *stats, uint64_t calls) {
     uint64_t random = 5;
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t r = kit_random(&random);
-        struct msi_op_stats_call call =
-            kit_call(&groups[r % 3], names[r / 3 % 5], MSI_SHARE_PART, r / 15 % 3 * 1000, i,
-                     kit_random(&random) >> (24 + r / 45 % 40));
+        struct msi_record call = kit_call(&groups[r % 3], names[r / 3 % 5], MSI_SHARE_PART, r / 15 % 3 * 1000,
+                                          i, kit_random(&random) >> (24 + r / 45 % 40));
         call.function = r / 1000 % 2 ? "step" : "main";
-        call.work = r / 2000 % 2;
-        call.waited_ns = call.duration_ns / 3;
-        call.message = r / 3 % 5 == 4;
+        if (r / 2000 % 2) call.flags |= MSI_RECORD_WORK;
+        call.waited = call.device / 3;
+        if (r / 3 % 5 == 4) call.flags |= MSI_RECORD_MESSAGE;
         call.status = r / 4000 % 50 ? MST_OK : MST_ERR_TIMEOUT;
-        msi_op_stats_add(stats, &call);
+        kit_add_call(stats, &call);
     }
 }
 
@@ -124,11 +123,11 @@ static void test_invalid_profiles_are_refused(void **state) {
         size_t n;
         const char *why;
     } cases[] = {
-        CASE("", "byte 0: version 1 was expected"),
+        CASE("", "byte 0: expected version 1"),
         CASE("\2\0\0", "version 1"),
         CASE("\201", "version 1"),
-        CASE("\1\2", "byte 1: debug"),
-        CASE("\1\0\377\377\377\377\377\377\377\377\377\1", "byte 2: a count"), /* 70 bits */
+        CASE("\1\2", "byte 1: expected debug"),
+        CASE("\1\0\377\377\377\377\377\377\377\377\377\1", "byte 2: expected a count"), /* 70 bits */
         CASE(PREFIX, "at most 4096 groups"),
         CASE(PREFIX "\1\0\0\0\0\0\0\0\0\0", "as many ranks as its size"),
         CASE(PREFIX "\1\0\2\0\0\0\0\0\0\0"
@@ -141,7 +140,7 @@ static void test_invalid_profiles_are_refused(void **state) {
         CASE(PREFIX "\1\0\1\0\0\0\3abc", "a text without zero bytes"),
         CASE(PREFIX "\1\0\1\0\0\0\3abcd\0\0\0", "a text without zero bytes"),
         CASE(PREFIX "\1\0\1\0\0\0" LONGEST, "a text without zero bytes"),
-        CASE(PREFIX "\1\0\1\0\0\0\1a\0\1b\0" LONGEST, "a rank was expected"),
+        CASE(PREFIX "\1\0\1\0\0\0\1a\0\1b\0" LONGEST, "expected a rank"),
         CASE(PREFIX "\1\0" LONGEST, "the size of a group"),
         CASE(PREFIX "\2" GROUP GROUP, "a group that is listed once"),
         CASE(PREFIX "\0\1" ROW, "a group that was listed before"),
@@ -177,7 +176,7 @@ static void test_invalid_profiles_are_refused(void **state) {
         CASE(GROUPS "\1" ROW OTHER "\1\1\0\0", "a row that was listed before"),
         CASE(GROUPS "\1" ROW OTHER "\1\0", "the sequence number of a call"),
         CASE(GROUPS "\1" ROW OTHER "\1\0\1", "the duration of a call"),
-        CASE(GROUPS "\1" ROW OTHER "\0x", "the end was expected"),
+        CASE(GROUPS "\1" ROW OTHER "\0x", "expected the end"),
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) check_refused(cases[i].bytes, cases[i].n, cases[i].why);
 }
@@ -188,7 +187,7 @@ static void test_any_cut_is_refused(void **state) {
     struct msi_buf buf = {0};
     fill(stats, 20);
     msi_op_stats_write(stats, &buf);
-    for (size_t n = 0; n < buf.len; n++) check_refused(buf.data, n, "was expected");
+    for (size_t n = 0; n < buf.len; n++) check_refused(buf.data, n, ": expected ");
     msi_buf_free(&buf);
     msi_op_stats_free(stats);
 }

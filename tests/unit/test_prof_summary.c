@@ -76,10 +76,10 @@ static void test_the_table_of_the_tutorial(void **state) {
 static void test_the_table_with_callers(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(16);
-    struct msi_op_stats_call call = kit_call(&world, "broadcast", MSI_SHARE_WHOLE, 2048, 0, 64315);
+    struct msi_record call = kit_call(&world, "broadcast", MSI_SHARE_WHOLE, 2048, 0, 64315);
     all_stats[0]->debug = true;
     call.function = "_broadcast_model";
-    for (int i = 0; i < 146; i++) msi_op_stats_add(all_stats[0], &call);
+    for (int i = 0; i < 146; i++) kit_add_call(all_stats[0], &call);
     check_table(
         1, false,
         HEADER
@@ -126,8 +126,8 @@ static void test_whose_numbers_are_shown(void **state) {
     static const int dp[] = {0, 2}, tp[] = {2, 3};
     struct msi_prof_group world = kit_world(4), even = kit_group(1, "w/1", "dp", dp, 2);
     struct msi_prof_group tp1 = kit_group(1, "w/2", "tp1", tp, 2);
-    struct msi_op_stats_call recv = kit_call(&world, "recv", MSI_SHARE_WHOLE, 512, 0, 3 * MS);
-    struct msi_op_stats_call named = kit_call(&world, "grad", MSI_SHARE_WHOLE, 8, 2, MS);
+    struct msi_record recv = kit_call(&world, "recv", MSI_SHARE_WHOLE, 512, 0, 3 * MS);
+    struct msi_record named = kit_call(&world, "grad", MSI_SHARE_WHOLE, 8, 2, MS);
     struct msi_op_stats *gone = all_stats[3];
     for (int r = 0; r < 3; r++) {
         kit_add(all_stats[r], &world, "all_reduce", MSI_SHARE_TWICE, 4096, 0, (uint64_t)(r + 1) * MS);
@@ -137,12 +137,12 @@ static void test_whose_numbers_are_shown(void **state) {
     kit_add(all_stats[2], &even, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 5 * MS);
     kit_add(all_stats[2], &tp1, "all_reduce", MSI_SHARE_TWICE, 4096, 0, 7 * MS);
     named.call = "broadcast";
-    msi_op_stats_add(all_stats[0], &named);
+    kit_add_call(all_stats[0], &named);
     named.call = "all_reduce";
     named.share = MSI_SHARE_TWICE;
-    msi_op_stats_add(all_stats[0], &named);
-    recv.message = true;
-    msi_op_stats_add(all_stats[1], &recv);
+    kit_add_call(all_stats[0], &named);
+    recv.flags = MSI_RECORD_MESSAGE;
+    kit_add_call(all_stats[1], &recv);
     all_stats[3] = NULL;
     check_table(
         4, false,
@@ -176,12 +176,12 @@ static void test_whose_numbers_are_shown(void **state) {
 static void test_works_and_failures_have_lines(void **state) {
     (void)state;
     struct msi_prof_group world = kit_world(4);
-    struct msi_op_stats_call call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 65536, 0, 123000);
-    call.work = true;
-    call.waited_ns = 25000;
-    for (int i = 0; i < 100; i++) msi_op_stats_add(all_stats[0], &call);
+    struct msi_record call = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 65536, 0, 123000);
+    call.flags = MSI_RECORD_WORK;
+    call.waited = 25000;
+    for (int i = 0; i < 100; i++) kit_add_call(all_stats[0], &call);
     call.status = MST_ERR_PEER_LOST;
-    msi_op_stats_add(all_stats[0], &call);
+    kit_add_call(all_stats[0], &call);
     all_stats[0]->lost = 1;
     check_table(
         1, false,
@@ -361,13 +361,13 @@ static void test_callers_are_paired_apart(void **state) {
     (void)state;
     struct msi_prof_group tp = kit_group(1, "w/1", "tp", kit_ranks + 1, 2);
     for (int r = 1; r < 3; r++) {
-        struct msi_op_stats_call call = kit_call(&tp, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 0);
+        struct msi_record call = kit_call(&tp, "all_reduce", MSI_SHARE_TWICE, 1024, 0, 0);
         all_stats[r]->debug = true;
         for (uint64_t seq = 0; seq < (r == 1 ? 5 : 4); seq++) {
             call.function = seq % 2 ? "odd" : "even";
             call.seq = seq;
-            call.duration_ns = (seq + 1) * (uint64_t)r * MS;
-            msi_op_stats_add(all_stats[r], &call);
+            call.device = (seq + 1) * (uint64_t)r * MS;
+            kit_add_call(all_stats[r], &call);
         }
     }
     check_table(

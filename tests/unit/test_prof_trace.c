@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "os/tick.h"
+#include "prof/record/event_ring.h"
 #include "prof/record/recorder.h"
 #include "prof/trace/trace.h"
 
@@ -60,7 +61,7 @@ static struct msi_trace *open_trace(int rank) {
 static void names_that_are_taken(void **state) {
     (void)state;
     struct msi_trace *traces[3] = {open_trace(1), open_trace(1), open_trace(0)};
-    for (int i = 0; i < 3; i++) msi_trace_close(traces[i]);
+    for (int i = 0; i < 3; i++) msi_trace_close(traces[i], 0);
     const char *const names[] = {"rank-1.trace.json", "rank-1.2.trace.json", "rank-0.trace.json"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         char *text = load(names[i]);
@@ -87,7 +88,7 @@ static void records_that_are_lost(void **state) {
     (void)state;
     struct msi_prof_config config = {.enabled = true, .prof_all = true};
     struct msi_prof_world_options options = {
-        .id = {.size = 2, .pid = 7, .host = "a"}, .trace = dir, .zero = msi_now(), .unix_ns = 5};
+        .id = {.size = 2, .pid = 7, .host = "a"}, .trace = dir, .unix_ns = 5, .clock.zero = msi_now()};
     struct msi_prof_world *world = NULL;
     assert_ok(msi_prof_world_begin(&options, &world));
     const struct msi_prof_group *group =
@@ -112,26 +113,40 @@ static void records_that_are_lost(void **state) {
 static void add_call_of(struct msi_trace *trace, int thread, const char *name, int64_t begin,
                         int64_t lasted) {
     struct msi_prof_group group = {.size = 2, .id = "w", .name = "world", .ranks = ranks};
-    struct msi_record record = {.group = &group, .name = name, .call = "barrier", .backend = "native"};
+    struct msi_record record = {
+        .group = &group, .name = name, .call = "barrier", .backend = "native", .thread = (uint16_t)thread};
     struct msi_times times = {.begin = begin, .lasted = lasted, .waited = lasted};
-    msi_trace_add(trace, &record, &times, thread, thread ? "second" : "main");
+    msi_trace_add(trace, &record, &times);
 }
 
 static void add_call(struct msi_trace *trace, const char *name, int64_t begin, int64_t lasted) {
     add_call_of(trace, 0, name, begin, lasted);
 }
 
+static void *number_second(void *number) {
+    pthread_setname_np(pthread_self(), "second");
+    *(int *)number = msi_event_ring_own_number();
+    return NULL;
+}
+
 /* Perfetto takes thread 0 of process R for thread R, so that no other thread may have that number. */
 static void threads_are_no_ranks(void **state) {
     (void)state;
     struct msi_trace *trace = open_trace(1);
+    char thread_name[100], tid[100];
+    int first = msi_event_ring_own_number(), second = -1;
+    join_thread(start_thread(number_second, &second));
+    assert_int_not_equal(first, second);
     add_call_of(trace, 0, "one", 1000, 500);
-    add_call_of(trace, 1, "two", 1200, 500);
-    msi_trace_close(trace);
+    add_call_of(trace, second, "two", 1200, 500);
+    msi_trace_close(trace, 0);
     char *text = load("rank-1.trace.json");
+    snprintf(tid, sizeof tid, "\"name\":\"two\",\"tid\":%d,\"ts\":1.200,", 100000 + second);
+    snprintf(thread_name, sizeof thread_name,
+             "\"name\":\"thread_name\",\"tid\":%d,\"args\":{\"name\":\"second\"}", 100000 + second);
     assert_contains(text, "\"name\":\"one\",\"tid\":0,\"ts\":1.000,");
-    assert_contains(text, "\"name\":\"two\",\"tid\":100001,\"ts\":1.200,");
-    assert_contains(text, "\"name\":\"thread_name\",\"tid\":100001,\"args\":{\"name\":\"second\"}");
+    assert_contains(text, tid);
+    assert_contains(text, thread_name);
     free(text);
 }
 
@@ -144,7 +159,7 @@ static void calls_that_seem_to_overlap(void **state) {
     add_call(trace, "late", 1499, 501);
     add_call(trace, "around", 900, 2000);
     add_call(trace, "after", 2900, 100);
-    msi_trace_close(trace);
+    msi_trace_close(trace, 0);
     char *text = load("rank-0.trace.json");
     assert_contains(text, "\"name\":\"first\",\"tid\":0,\"ts\":1.000,\"cat\":\"collective\",\"dur\":0.500");
     assert_contains(text, "\"name\":\"late\",\"tid\":0,\"ts\":1.500,\"cat\":\"collective\",\"dur\":0.500");
@@ -158,7 +173,7 @@ static void add_ticked(struct msi_trace *trace, const char *name, uint64_t begin
     struct msi_record record = {
         .group = &group, .name = name, .call = "barrier", .backend = "native", .begin = begin, .end = end};
     struct msi_times times = {.begin = at, .lasted = (int64_t)(end - begin)};
-    msi_trace_add(trace, &record, &times, 0, "main");
+    msi_trace_add(trace, &record, &times);
 }
 
 /* A tick is a nanosecond, and from the second call on the clock is 400 of them behind. */
@@ -170,7 +185,7 @@ static void calls_after_the_clock_was_looked_at(void **state) {
     add_ticked(trace, "before", 10660, 10860, 860);
     add_ticked(trace, "around", 10000, 20900, 600);
     add_ticked(trace, "after", 20900, 21000, 11600);
-    msi_trace_close(trace);
+    msi_trace_close(trace, 0);
     char *text = load("rank-0.trace.json");
     assert_contains(text, "\"name\":\"first\",\"tid\":0,\"ts\":1.000,\"cat\":\"collective\",\"dur\":0.500");
     assert_contains(text, "\"name\":\"within\",\"tid\":0,\"ts\":1.500,\"cat\":\"collective\",\"dur\":0.050");

@@ -6,7 +6,10 @@
 
 #include "base/error.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { N = 3, MINE = 1 };
 
@@ -17,8 +20,8 @@ static int set_up(void **state) {
     (void)state;
     rank_states_open(&states, N);
     rank_states_begin(&states, 4);
-    assert_true(states.fd >= 0);
-    snprintf(text, sizeof text, "/proc/%d/fd/%d:%d", (int)getpid(), states.fd, MINE);
+    assert_true(states.segment.fd >= 0);
+    snprintf(text, sizeof text, "/proc/%d/fd/%d:%d", (int)getpid(), states.segment.fd, MINE);
     setenv(MSI_RANK_STATE_VARIABLE, text, 1);
     return 0;
 }
@@ -201,8 +204,8 @@ static void garbage_is_read_in_bounds(void **state) {
 
 static void its_size_is_sealed(void **state) {
     (void)state;
-    assert_int_equal(ftruncate(states.fd, 0), -1);
-    assert_int_equal(ftruncate(states.fd, 1 << 20), -1);
+    assert_int_equal(ftruncate(states.segment.fd, 0), -1);
+    assert_int_equal(ftruncate(states.segment.fd, 1 << 20), -1);
 }
 
 static void refuse(const char *text) {
@@ -229,7 +232,7 @@ static void what_is_no_slate_is_left_alone(void **state) {
     for (size_t i = 0; i < COUNT_OF(bad); i++) refuse(bad[i]);
     static const char *const slots[] = {"-1", "3", "1x", "", "99999999999999999999", "2147483647"};
     for (size_t i = 0; i < COUNT_OF(slots); i++) {
-        snprintf(text, sizeof text, "/proc/%d/fd/%d:%s", (int)getpid(), states.fd, slots[i]);
+        snprintf(text, sizeof text, "/proc/%d/fd/%d:%s", (int)getpid(), states.segment.fd, slots[i]);
         refuse(text);
     }
     int file = mkstemp(path), loose = memfd_create(MSI_RANK_STATE_MEMFD, MFD_ALLOW_SEALING);
@@ -267,7 +270,7 @@ static void without_a_descriptor_there_are_none(void **state) {
     setrlimit(RLIMIT_NOFILE, &none);
     rank_states_open(&none_of_these, 2);
     setrlimit(RLIMIT_NOFILE, &before);
-    assert_int_equal(none_of_these.fd, -1);
+    assert_int_equal(none_of_these.segment.fd, -1);
     assert_int_equal(rank_states_stage(&none_of_these, 1).phase, MSI_RANK_STATE_NOTHING);
     rank_states_read(&none_of_these, 1, &v);
     assert_false(v.has_call || v.has_error);

@@ -76,7 +76,7 @@ static void mistakes_on_the_command_line(void **state) {
                         "[address]:N");
     assert_string_equal(list("[::1"), "--hosts: '[::1' has no ']'");
     assert_string_equal(list("[a]:1"), "--hosts: '[a]:1' has no IPv6 address in its brackets");
-    assert_string_equal(list("[::1]x"), "--hosts: '[::1]x' has something other than ':N' behind ']'");
+    assert_string_equal(list("[::1]x"), "--hosts: '[::1]x' has something other than ':N' after ']'");
     assert_string_equal(list("a:16000,a:385"), "--hosts: host a has more than 16384 ranks");
 }
 
@@ -164,23 +164,6 @@ static void what_a_path_may_lead_to(void **state) {
     assert_string_equal(file("/dev/zero"), "/dev/zero: it is longer than 1048576 bytes");
 }
 
-static void a_pipe(void **state) {
-    char *text = malloc(HOSTS_FILE_MAX + 1);
-    int ends[2];
-    (void)state;
-
-    assert_non_null(text);
-    assert_int_equal(pipe(ends), 0);
-    assert_int_equal(read_all(ends[0], text, 20), -ETIMEDOUT);
-    assert_int_equal(write(ends[1], "a:2\n", 4), 4);
-    assert_int_equal(read_all(ends[0], text, 20), -ETIMEDOUT);
-    assert_int_equal(write(ends[1], "a:2\n", 4), 4);
-    close(ends[1]);
-    assert_int_equal(read_all(ends[0], text, 20), 4);
-    close(ends[0]);
-    free(text);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_command_line),
@@ -190,7 +173,6 @@ int main(void) {
         cmocka_unit_test(many_hosts),
         cmocka_unit_test(how_many_ranks),
         cmocka_unit_test(what_a_path_may_lead_to),
-        cmocka_unit_test(a_pipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

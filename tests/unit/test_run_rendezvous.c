@@ -111,9 +111,9 @@ static void nodes_that_cannot_meet(void **state) {
     check("--nnodes 2 --master-addr a --master-port 0 --node-rank 1",
           "port 0 is not valid here: several nodes need a port that all of them know");
     check("--nnodes 2 --rdzv-endpoint a --master-addr a",
-          "--rdzv-endpoint and --master-addr or --master-port exclude each other");
+          "--rdzv-endpoint cannot be combined with --master-addr or --master-port");
     check("--rdzv-endpoint a --master-port 0",
-          "--rdzv-endpoint and --master-addr or --master-port exclude each other");
+          "--rdzv-endpoint cannot be combined with --master-addr or --master-port");
     check("--rdzv-backend etcd",
           "--rdzv-backend takes c10d or static, not 'etcd': launchers use muster's own store");
     check("--rdzv-backend ''",
@@ -452,15 +452,13 @@ static void good_signals(void **state) {
         {"64", bit(64)},
         {"SIGUSR1,SIGUSR2,WINCH", bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGWINCH)},
     };
-    struct signals signals;
+    sigset_t signals;
     (void)state;
 
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         assert_int_equal(signals_read(good[i].text, &signals), MST_OK);
-        assert_true(signals.bits == good[i].bits);
-        for (int number = -1; number <= 70; number++)
-            assert_int_equal(signals_have(&signals, number),
-                             number >= 1 && number <= 64 && (good[i].bits & bit(number)) != 0);
+        for (int number = 1; number <= 64; number++)
+            assert_int_equal(sigismember(&signals, number) == 1, (good[i].bits & bit(number)) != 0);
     }
 }
 
@@ -496,10 +494,12 @@ static void bad_signals(void **state) {
         {"PIPE", "the launcher needs it for itself"},
         {"SEGV", "it means that the launcher itself has crashed"},
         {"6", "it means that the launcher itself has crashed"},
+        {"32", "the C library needs it for itself"},
     };
     char want[512];
-    struct signals signals = {77};
+    sigset_t signals;
     (void)state;
+    sigfillset(&signals);
 
     for (size_t i = 0; i < COUNT_OF(unknown); i++) {
         assert_int_equal(signals_read(unknown[i].text, &signals), MST_ERR_INVALID);
@@ -512,7 +512,7 @@ static void bad_signals(void **state) {
         snprintf(want, sizeof want, "--signals-to-handle cannot have %s: %s", taken[i].text, taken[i].reason);
         assert_string_equal(mst_last_error()->message, want);
     }
-    assert_int_equal(signals.bits, 77);
+    assert_int_equal(sigismember(&signals, SIGINT), 1);
 }
 
 int main(void) {

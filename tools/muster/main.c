@@ -1,5 +1,6 @@
 /* main.c - the muster program: finds and runs the sub-command. */
 #include "base/nearest.h"
+#include "cli/options.h"
 #include "commands.h"
 
 #include <muster/version.h>
@@ -30,16 +31,6 @@ static void print_help(FILE *to) {
     fputs("usage: muster COMMAND [options] [argument ...]\n\ncommands:\n", to);
     for (size_t i = 0; i < N_COMMANDS; i++) fprintf(to, "  %-7s %s\n", commands[i].name, commands[i].help);
     fputs("\n'muster COMMAND --help' describes a command; 'muster --version' prints the version.\n", to);
-}
-
-static int unknown(const char *name) {
-    const char *near = msi_nearest(name, commands, N_COMMANDS, sizeof commands[0]);
-    const char *kind = name[0] == '-' ? "option" : "command";
-    if (near && name[0] != '-')
-        fprintf(stderr, "muster: unknown %s '%s'; did you mean '%s'?\n", kind, name, near);
-    else
-        fprintf(stderr, "muster: unknown %s '%s'; try 'muster --help'\n", kind, name);
-    return EXIT_USAGE;
 }
 
 /*
@@ -76,5 +67,6 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(name, commands[i].name)) return finish(commands[i].run(argc - 1, argv + 1));
-    return unknown(name);
+    return opt_unknown("muster", name[0] == '-' ? "option" : "command", name,
+                       msi_nearest(name, commands, N_COMMANDS, sizeof commands[0]));
 }

@@ -1,8 +1,6 @@
 /* planners.c - look-up in the table of algorithms, and what some of them do not support. */
 #include "coll/algorithms/planners.h"
 
-#include <string.h>
-
 static const char *needs_hosts(const struct msi_request *request) {
     return request->hosts.n > 1 && request->hosts.of ? NULL : "needs several hosts";
 }
@@ -20,9 +18,10 @@ static const char *needs_equal_blocks(const struct msi_request *request) {
 const struct msi_planner msi_planners[] = {MSI_PLANNER_TABLE(ROW)};
 const size_t msi_planner_count = sizeof msi_planners / sizeof *msi_planners;
 
-const struct msi_planner *msi_planner_find(enum msi_kind kind, const char *name) {
+const struct msi_planner *msi_planner_find(enum msi_kind kind, struct msi_str name) {
     for (size_t i = 0; i < msi_planner_count; i++)
-        if (msi_planners[i].kind == kind && !strcmp(msi_planners[i].name, name)) return &msi_planners[i];
+        if (msi_planners[i].kind == kind && msi_str_equal(name, msi_cstr(msi_planners[i].name)))
+            return &msi_planners[i];
     return NULL;
 }
 

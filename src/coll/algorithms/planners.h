@@ -9,6 +9,7 @@
 #ifndef MSI_COLL_ALGORITHMS_PLANNERS_H
 #define MSI_COLL_ALGORITHMS_PLANNERS_H
 
+#include "base/str.h"
 #include "coll/plan.h"
 
 struct msi_formula {
@@ -40,7 +41,7 @@ extern const struct msi_planner msi_planners[];
 extern const size_t msi_planner_count;
 
 /* Returns NULL if the kind has no algorithm of that name. */
-const struct msi_planner *msi_planner_find(enum msi_kind kind, const char *name);
+const struct msi_planner *msi_planner_find(enum msi_kind kind, struct msi_str name);
 /* Does the kind have any algorithm? */
 bool msi_planner_any(enum msi_kind kind);
 /* Returns why the planner does not support the request, or NULL. */

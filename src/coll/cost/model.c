@@ -147,13 +147,10 @@ static mst_status parse_line(struct msi_str line, const char *file, int number, 
 
 mst_status msi_model_parse(const char *text, size_t len, const char *name, struct msi_model *model) {
     struct msi_model read = msi_model_default;
-    int number = 0;
-    for (size_t at = 0; at < len;) {
-        const char *end = memchr(text + at, '\n', len - at);
-        size_t n = end ? (size_t)(end - text) - at : len - at;
-        mst_status st = parse_line(msi_str(text + at, n), name, ++number, &read);
+    struct msi_str rest = msi_str(text, len), line;
+    for (int number = 1; msi_str_line(&rest, &line); number++) {
+        mst_status st = parse_line(line, name, number, &read);
         if (st != MST_OK) return st;
-        at += n + 1;
     }
     *model = read;
     return MST_OK;

@@ -1,6 +1,5 @@
 /* override.c - parses MUSTER_ALGO. See select.h. */
 #include "base/error.h"
-#include "base/str.h"
 #include "coll/cost/select.h"
 
 #include <stdio.h>
@@ -17,13 +16,6 @@ static int find_kind(struct msi_str name) {
             msi_str_equal(name, msi_cstr(msi_coll_name((enum msi_kind)kind))))
             return kind;
     return -1;
-}
-
-static const struct msi_planner *find_planner(int kind, struct msi_str name) {
-    for (size_t i = 0; i < msi_planner_count; i++)
-        if ((int)msi_planners[i].kind == kind && msi_str_equal(name, msi_cstr(msi_planners[i].name)))
-            return &msi_planners[i];
-    return NULL;
 }
 
 /* Lists the known operations (kind < 0), or the algorithms of one, separated by commas. */
@@ -53,7 +45,7 @@ static mst_status parse_entry(struct msi_str entry, struct msi_algo *algo) {
         return msi_fail(MST_ERR_CONFIG, "use one of the listed operations in MUSTER_ALGO",
                         "unknown operation '%.*s'; known: %s", MSI_SHOW(operation),
                         list_known(-1, known, sizeof known));
-    const struct msi_planner *planner = find_planner(kind, name);
+    const struct msi_planner *planner = msi_planner_find((enum msi_kind)kind, name);
     if (!planner)
         return msi_fail(MST_ERR_CONFIG, "use one of the listed algorithms in MUSTER_ALGO",
                         "%s has no algorithm '%.*s'; known: %s", msi_coll_name((enum msi_kind)kind),

@@ -1,4 +1,4 @@
-/* comm.c - making a communicator, joining its ranks, and the operations that it keeps. See comm.h. */
+/* comm.c - creating a communicator, joining its ranks, and the operations that it keeps. See comm.h. */
 #include "base/error.h"
 #include "base/handles.h"
 #include "base/hash.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Processors of this host, whichever of them this rank may run on. */
+/* The number of processors of this host, including those on which this rank may not run. */
 static int processors(void) {
     static _Atomic int known; /* asking takes time; every thread finds the same, so nothing needs ordering */
     int n = atomic_load_explicit(&known, memory_order_relaxed);
@@ -66,8 +66,6 @@ mst_status msi_comm_new(const struct msi_comm_options *options, const struct msi
     struct msi_comm_lists *ops = &made->ops;
     struct msi_list *lists[] = {&ops->queue, &ops->messages, &ops->ended, &ops->kept, &ops->spare};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) msi_list_init(lists[i]);
-    pthread_mutex_init(&made->lock, NULL);
-    msi_cond_init(&made->changed);
     *comm = made;
     return MST_OK;
 }
@@ -76,7 +74,7 @@ static void free_ops(struct msi_list *list) {
     while (!msi_list_empty(list)) {
         struct mst_work *work = msi_container(list->next, struct mst_work, node);
         msi_list_remove(&work->node);
-        msi_op_trace_end(&work->op_trace, MST_ERR_STATE); /* of one that was under way */
+        msi_op_trace_end(&work->op_trace, MST_ERR_STATE); /* of an operation that was under way */
         msi_handle_remove(work);
         free(work);
     }
@@ -85,14 +83,14 @@ static void free_ops(struct msi_list *list) {
 void msi_comm_free(struct msi_comm *comm) {
     if (!comm) return;
     if (msi_comm_has_thread(comm)) {
-        pthread_mutex_lock(&comm->lock);
+        msi_comm_lock(comm);
         comm->ending = true;
-        pthread_cond_broadcast(&comm->changed);
-        pthread_mutex_unlock(&comm->lock);
+        msi_condition_tell(&comm->changed);
+        msi_comm_unlock(comm);
         pthread_join(comm->thread, NULL);
     }
     msi_comm_call_off(comm);
-    comm->engine->close(comm); /* before the operations that it may be working on */
+    comm->engine->close(comm); /* before the operations, which the engine may still use */
     free_ops(&comm->ops.queue);
     free_ops(&comm->ops.messages);
     free_ops(&comm->ops.ended);
@@ -101,8 +99,6 @@ void msi_comm_free(struct msi_comm *comm) {
     msi_message_seq_free(&comm->message_seq);
     msi_wait_report_remove(comm);
     msi_comm_stop_watching(comm);
-    pthread_cond_destroy(&comm->changed);
-    pthread_mutex_destroy(&comm->lock);
     free_memory(comm);
 }
 
@@ -129,14 +125,10 @@ static struct mst_work *new_op(struct msi_comm *comm) {
 }
 
 static struct mst_work *spare_op(struct msi_comm *comm) {
-    struct mst_work *work = NULL;
-    msi_comm_lock(comm);
-    if (!msi_list_empty(&comm->ops.spare)) {
-        work = msi_container(comm->ops.spare.next, struct mst_work, node);
-        msi_list_remove(&work->node);
-    }
-    msi_comm_unlock(comm);
-    return work ? work : new_op(comm);
+    if (msi_list_empty(&comm->ops.spare)) return new_op(comm);
+    struct mst_work *work = msi_container(comm->ops.spare.next, struct mst_work, node);
+    msi_list_remove(&work->node);
+    return work;
 }
 
 static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
@@ -161,11 +153,15 @@ void msi_comm_copy_arrays(struct mst_work *work) {
     if (d->out_counts) d->out_counts = memcpy(work->out_counts, d->out_counts, bytes);
 }
 
+void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call) {
+    msi_comm_lock(work->comm);
+    *call = (struct msi_op_call){work->op.name, work->op.site};
+    msi_comm_unlock(work->comm);
+}
+
 void msi_comm_release_op(struct mst_work *work) {
-    struct msi_comm *comm = work->comm;
-    msi_comm_lock(comm);
     msi_comm_spare(work);
-    msi_comm_unlock(comm);
+    msi_comm_unlock(work->comm);
 }
 
 mst_status msi_comm_join(struct mst_work *work) {
@@ -203,16 +199,19 @@ const char *msi_comm_key(const struct msi_comm *comm) {
 mst_status msi_comm_check(struct msi_comm *comm) {
     msi_comm_lock(comm);
     mst_status st = comm->failure.status;
-    msi_comm_unlock(comm); /* a failure that is there does not change any more */
+    msi_comm_unlock(comm); /* a stored failure does not change */
     return st == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
 }
 
 mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                              struct mst_work **work) {
-    mst_status st = msi_comm_check(comm);
-    if (st != MST_OK) return st;
-    struct mst_work *found = spare_op(comm);
-    if (!found) return msi_fail_memory();
+    msi_comm_lock(comm);
+    bool failed = comm->failure.status != MST_OK;
+    struct mst_work *found = failed ? NULL : spare_op(comm);
+    if (!found) {
+        msi_comm_unlock(comm); /* a failure that is there does not change any more */
+        return failed ? msi_comm_repeat(&comm->failure) : msi_fail_memory();
+    }
     clear(found, timeout_ms, cancel);
     found->op.name = name;
     *work = found;
@@ -223,7 +222,7 @@ mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *canc
     struct mst_work *work;
     mst_status st = msi_comm_alloc_op(comm, timeout_ms, cancel, "the opening of its backend", &work);
     if (st != MST_OK) return st;
-    msi_op_set_call(&work->op, MSI_KIND_SEND); /* no barrier that counts when it is late */
+    msi_op_set_call(&work->op, MSI_KIND_SEND); /* a late barrier would be completed later */
     st = msi_comm_join(work);
     msi_comm_release_op(work);
     return st;

@@ -9,21 +9,21 @@ static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wa
     int64_t until =
         wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
     if (until > wait->deadline) until = wait->deadline;
-    msi_cond_wait_until(&comm->changed, &comm->lock, until);
+    msi_condition_wait(&comm->changed, &comm->lock, until);
     return msi_now() < wait->deadline;
 }
 
 static mst_status refuse_handle(void) {
-    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group is there",
+    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group exists",
                     "the work was waited for or freed before, or its group was destroyed");
 }
 
-/* Does the program still hold it, by a handle of this generation? */
+/* Does the program still hold the work, by a handle of this generation? */
 static bool is_held(const struct mst_work *work, unsigned generation) {
     return work->held && work->generation == generation;
 }
 
-/* The program gives it back: its handle becomes invalid. */
+/* The program releases the work: its handle becomes invalid. */
 static void take_back(struct mst_work *work) {
     work->held = false;
     work->generation = (work->generation + 1) % MSI_HANDLE_GENERATIONS;
@@ -33,10 +33,10 @@ static void take_back(struct mst_work *work) {
 
 mst_work *msi_comm_export(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
-    pthread_mutex_lock(&comm->lock);
+    msi_comm_lock(comm);
     work->held = true;
     mst_work *handle = msi_handle_make(work, work->generation);
-    pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     return handle;
 }
 
@@ -45,13 +45,13 @@ mst_work *msi_comm_export(struct mst_work *work) {
 static struct mst_work *lookup_locked(mst_work *handle) {
     struct mst_work *work = msi_handle_memory(handle);
     if (!msi_handle_alive(work)) return NULL;
-    pthread_mutex_lock(&work->comm->lock);
+    msi_comm_lock(work->comm);
     if (is_held(work, msi_handle_generation(handle))) return work;
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return NULL;
 }
 
-/* Should it poll: for a while, or where no thread would wake it? */
+/* Should the caller poll? For a short time, and as long as no thread would wake it. */
 static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, const struct msi_wait *wait) {
     if (idle->since && msi_now() >= wait->deadline) return false;
     return msi_comm_is_patient(idle) || !msi_comm_has_thread(comm);
@@ -91,7 +91,7 @@ mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return refuse_handle();
     mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait);
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     if (st != MST_OK) msi_flight_keep();
     return st;
 }
@@ -106,7 +106,7 @@ mst_status msi_comm_test(mst_work *handle, bool *done) {
     else
         msi_comm_idle(comm, &comm->waiting.tests, false);
     *done = msi_comm_is_over(work);
-    pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     return MST_OK;
 }
 
@@ -117,7 +117,7 @@ mst_status msi_comm_result(mst_work *handle) {
     mst_status st = msi_comm_is_over(work)
                         ? msi_comm_explain(work)
                         : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return st;
 }
 
@@ -125,7 +125,7 @@ mst_status msi_comm_abandon(mst_work *handle) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return refuse_handle();
     take_back(work);
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return MST_OK;
 }
 
@@ -134,7 +134,7 @@ mst_status msi_comm_leave(mst_work *handle) {
     if (!work) return refuse_handle();
     mst_status st = work->done ? msi_comm_explain(work) : MST_OK;
     take_back(work);
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     return st;
 }
 
@@ -145,7 +145,7 @@ mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void 
     mst_status status = work->failure.status;
     work->callback = callback;
     work->arg = arg;
-    pthread_mutex_unlock(&work->comm->lock);
+    msi_comm_unlock(work->comm);
     if (done) msi_comm_tell(callback, status, arg);
     return MST_OK;
 }

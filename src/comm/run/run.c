@@ -7,8 +7,8 @@
 
 #include <stdatomic.h>
 
-static _Thread_local int callbacks;  /* that this thread is in */
-static _Atomic int callbacks_of_all; /* threads are in; reading it is cheaper */
+static _Thread_local int callbacks;  /* callbacks that this thread is in */
+static _Atomic int callbacks_of_all; /* callbacks that all threads are in; cheaper to read */
 
 void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
     atomic_fetch_add_explicit(&callbacks_of_all, 1, memory_order_relaxed); /* only this thread must see it */
@@ -21,24 +21,24 @@ void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void
 /* Without the lock, since writing a file takes time. */
 static void write_flight(struct msi_comm *comm) {
     if (!msi_flight_is_noted()) return;
-    pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     msi_flight_keep();
-    pthread_mutex_lock(&comm->lock);
+    msi_comm_lock(comm);
 }
 
-/* Callbacks run one after the other and without the lock: they may begin operations and give back works. */
+/* Callbacks run one after the other and without the lock: they may begin operations and free works. */
 static void run_callbacks(struct msi_comm *comm) {
     write_flight(comm);
-    if (comm->callbacks.running) return; /* that thread runs these too */
+    if (comm->callbacks.running) return; /* the thread that runs callbacks runs these too */
     comm->callbacks.running = true;
     comm->callbacks.thread = pthread_self();
     while (!msi_list_empty(&comm->ops.ended)) {
         struct mst_work *work = msi_container(comm->ops.ended.next, struct mst_work, node);
         msi_list_remove(&work->node);
         comm->callbacks.work = work;
-        pthread_mutex_unlock(&comm->lock);
+        msi_comm_unlock(comm);
         msi_comm_tell(work->callback, work->failure.status, work->arg);
-        pthread_mutex_lock(&comm->lock);
+        msi_comm_lock(comm);
         msi_comm_finish_op(work);
     }
     comm->callbacks.work = NULL;
@@ -50,7 +50,8 @@ bool msi_comm_in_callback(void) {
 }
 
 mst_status msi_comm_refuse_waiting(void) {
-    return msi_fail(MST_ERR_STATE, "begin it with .work there, or wait after the callback has returned",
+    return msi_fail(MST_ERR_STATE,
+                    "start it with .work in the callback, or wait after the callback has returned",
                     "a callback of a work cannot wait");
 }
 
@@ -89,11 +90,11 @@ static mst_status begin(struct mst_work *work) {
     return MST_OK;
 }
 
-/* The communicator's own thread. It takes none of the program's signals. */
+/* The communicator's own thread. The program's signals are blocked in it. */
 static void *run_thread(void *context) {
     struct msi_comm *comm = context;
     pthread_setname_np(pthread_self(), "muster-comm");
-    pthread_mutex_lock(&comm->lock);
+    msi_comm_lock(comm);
     struct msi_idle idle = {0};
     while (!comm->ending) {
         if (msi_comm_advance(comm)) idle = (struct msi_idle){0};
@@ -101,14 +102,14 @@ static void *run_thread(void *context) {
         if (comm->ending) break;
         if (msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages)) {
             bool (*watch)(struct msi_comm *) = comm->engine->watch_streams;
-            if (!watch || !watch(comm)) pthread_cond_wait(&comm->changed, &comm->lock);
+            if (!watch || !watch(comm)) msi_condition_wait(&comm->changed, &comm->lock, INT64_MAX);
             idle = (struct msi_idle){0};
         } else {
             msi_comm_idle(comm, &idle, true);
         }
     }
     run_callbacks(comm);
-    pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     return NULL;
 }
 
@@ -143,10 +144,39 @@ mst_status msi_comm_refuse(struct mst_work *work, mst_status status) {
 mst_status msi_comm_begin_here(struct mst_work *work) {
     mst_status st = msi_comm_join(work);
     if (st == MST_OK) st = begin(work);
-    return st == MST_OK ? MST_OK : msi_comm_refuse(work, st);
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    msi_comm_unlock(work->comm);
+    return MST_OK;
 }
 
-/* No other thread uses the communicator: no lock. */
+/* Waits for a blocking operation that the communicator's thread advances too. */
+static mst_status wait_threaded(struct mst_work *work) {
+    struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
+    work->held = true;
+    return msi_comm_wait_for(work, work->generation, &wait);
+}
+
+/* Advances a blocking operation on this thread until it is done, or until another thread comes. */
+static mst_status run_alone(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    struct msi_idle idle = {0};
+    work->blocking = !work->wait.cancel;
+    comm->inside++;
+    while (!work->done && !comm->threaded) {
+        bool shared = comm->inside > 1 || msi_lock_is_awaited(&comm->lock);
+        if (shared && start_thread(comm) == MST_OK) break; /* without a thread they take turns */
+        if (msi_comm_advance(comm))
+            idle = (struct msi_idle){0};
+        else
+            msi_comm_idle(comm, &idle, true);
+    }
+    comm->inside--;
+    if (!work->done) return wait_threaded(work);
+    mst_status st = msi_comm_explain(work);
+    msi_comm_spare(work);
+    return st;
+}
+
 static mst_status run_here(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     enum msi_advance got = MSI_BLOCKED;
@@ -154,34 +184,45 @@ static mst_status run_here(struct mst_work *work) {
     if (got == MSI_DONE) {
         msi_comm_trace_end(work);
         msi_list_push(&comm->ops.spare, &work->node); /* it was in no list */
+        msi_comm_unlock(comm);
         return MST_OK;
     }
     if (work->begun) msi_op_trace_start(&work->op_trace);
-    struct msi_idle idle = {0};
     mst_status st = begin(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     if (got == MSI_FAILED) msi_comm_fail_fault(work);
-    work->blocking = !work->wait.cancel;
-    while (!work->done) {
-        if (msi_comm_advance(comm))
-            idle = (struct msi_idle){0};
-        else
-            msi_comm_idle(comm, &idle, true);
-    }
-    st = msi_comm_explain(work);
-    msi_comm_spare(work);
+    st = run_alone(work);
+    msi_comm_unlock(comm);
     if (st != MST_OK) msi_flight_keep();
     return st;
 }
 
 bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op) {
-    if (!comm || comm->threaded || !comm->engine->message_now || comm->failure.status != MST_OK) return false;
-    return comm->engine->message_now(comm, op);
+    if (!comm->engine->message_now || !msi_lock_try(&comm->lock)) return false;
+    bool done = !comm->threaded && comm->failure.status == MST_OK && comm->engine->message_now(comm, op);
+    msi_comm_unlock(comm);
+    return done;
 }
 
 uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_op *op) {
-    return msi_message_seq_next(&comm->message_seq, op->desc.peer, op->desc.tag,
-                                op->desc.kind == MST_KIND_SEND);
+    msi_comm_lock(comm);
+    uint64_t number =
+        msi_message_seq_next(&comm->message_seq, op->desc.peer, op->desc.tag, op->desc.kind == MST_KIND_SEND);
+    msi_comm_unlock(comm);
+    return number;
+}
+
+/* Puts it among the operations under way, and does what can be done at once. */
+static mst_status submit(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    mst_status st = start_thread(comm);
+    if (st == MST_OK) st = begin(work);
+    if (st != MST_OK) return st;
+    wake(comm);
+    msi_comm_advance(comm);
+    msi_condition_tell(&comm->changed);
+    run_callbacks(comm);
+    return MST_OK;
 }
 
 mst_status msi_comm_run(struct mst_work *work) {
@@ -191,13 +232,10 @@ mst_status msi_comm_run(struct mst_work *work) {
                                            : msi_comm_join(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     if (!comm->threaded) return run_here(work);
-    struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
-    st = msi_comm_submit(work);
-    if (st != MST_OK) return st;
-    pthread_mutex_lock(&comm->lock);
-    work->held = true;
-    st = msi_comm_wait_for(work, work->generation, &wait);
-    pthread_mutex_unlock(&comm->lock);
+    st = submit(work);
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    st = wait_threaded(work);
+    msi_comm_unlock(comm);
     if (st != MST_OK) msi_flight_keep();
     return st;
 }
@@ -205,18 +243,10 @@ mst_status msi_comm_run(struct mst_work *work) {
 mst_status msi_comm_submit(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     mst_status st = msi_comm_join(work);
-    if (st == MST_OK) st = start_thread(comm);
+    if (st == MST_OK) st = submit(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
-    pthread_mutex_lock(&comm->lock);
-    st = begin(work);
-    if (st == MST_OK) {
-        wake(comm);
-        msi_comm_advance(comm); /* does what can be done at once */
-        pthread_cond_broadcast(&comm->changed);
-        run_callbacks(comm);
-    }
-    pthread_mutex_unlock(&comm->lock);
-    return st == MST_OK ? MST_OK : msi_comm_refuse(work, st);
+    msi_comm_unlock(comm);
+    return MST_OK;
 }
 
 mst_status msi_comm_enqueue(struct mst_work *work) {
@@ -227,13 +257,11 @@ mst_status msi_comm_enqueue(struct mst_work *work) {
         st = msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
                       ".stream is given, but the buffer's backend has no streams");
     if (st == MST_OK) st = start_thread(comm); /* it watches the ranks, since the program does not wait */
-    if (st == MST_OK) {
-        pthread_mutex_lock(&comm->lock);
-        st = comm->engine->enqueue(work, &enqueued);
-        pthread_mutex_unlock(&comm->lock);
-    }
+    if (st == MST_OK) st = comm->engine->enqueue(work, &enqueued);
     if (st != MST_OK) return msi_comm_refuse(work, st);
-    return enqueued ? MST_OK : msi_comm_run(work);
+    if (!enqueued) return msi_comm_run(work);
+    msi_comm_unlock(comm);
+    return MST_OK;
 }
 
 bool msi_comm_batch_begin(struct msi_comm *comm) {
@@ -241,7 +269,7 @@ bool msi_comm_batch_begin(struct msi_comm *comm) {
     msi_comm_lock(comm);
     bool nested =
         comm->batch.current && pthread_equal(comm->batch.thread, pthread_self()); /* in a callback */
-    while (!nested && comm->threaded && comm->batch.current) pthread_cond_wait(&comm->changed, &comm->lock);
+    while (!nested && comm->batch.current) msi_condition_wait(&comm->changed, &comm->lock, INT64_MAX);
     if (!nested) {
         if (++comm->batch.count == 0) comm->batch.count = 1;
         comm->batch.current = comm->batch.count;
@@ -254,7 +282,7 @@ bool msi_comm_batch_begin(struct msi_comm *comm) {
 void msi_comm_batch_end(struct msi_comm *comm) {
     msi_comm_lock(comm);
     comm->batch.current = 0;
-    if (comm->threaded) pthread_cond_broadcast(&comm->changed);
+    msi_condition_tell(&comm->changed);
     msi_comm_help(comm);
     msi_comm_unlock(comm);
 }

@@ -17,17 +17,17 @@
 enum {
     LOOK_EVERY = 64, /* turns between reads of the clock */
     YIELD_NS = 2000000,
-    /* An engine without a descriptor moves only while it is called: yields go on for longer, and sleeps
-     * are short. */
+    /* An engine without a descriptor makes progress only while it is called: yields go on for longer, and
+     * sleeps are short. */
     HELP_NS = 50000000,
     NAP_NS = 100000,
-    /* One with a descriptor has threads of its own, which need the processor. */
+    /* An engine with a descriptor has threads of its own, which need the processor. */
     WOKEN_NS = 20000,
-    SPIN_NS = 10000, /* before the processor is given away, where the clock counts */
+    SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
     ASK_NS = 200000000,   /* between questions to the store */
-    LONG_NS = 1000000000, /* from then on the store is asked whether the other ranks can come at all */
+    LONG_NS = 1000000000, /* after that the store is asked whether the other ranks can still arrive */
 };
 
 /* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
@@ -51,8 +51,8 @@ static bool needs(const struct mst_work *work, int rank) {
     return peer == rank || (peer < 0 && comm->size == 2);
 }
 
-/* A lost rank that the operation needs, or one that has left the group, which ranks do because of a lost
- * one; -1: none. */
+/* A lost rank that the operation needs, or a rank that has left the group because of a lost rank; -1:
+ * none. */
 static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
     int left = -1;
     for (int r = 0; r < comm->size; r++) {
@@ -63,19 +63,19 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
     return left;
 }
 
-/* No message came, or none was received, in time. */
+/* No message arrived, or none was received, in time. */
 static mst_status say_unmatched(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
     char who[200] = "any rank";
     *culprit = msi_comm_peer(work);
     if (*culprit >= 0) msi_comm_show(comm, *culprit, who, sizeof who);
-    return msi_fail(MST_ERR_STALLED, "see where that rank is; a longer wait is .timeout_ms",
+    return msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
                     work->op.desc.kind == MST_KIND_SEND
                         ? "%s has not received the message with tag %d in time"
-                        : "no message of %s with tag %d came in time",
+                        : "no message from %s with tag %d arrived in time",
                     who, work->op.desc.tag);
 }
 
-/* Has its deadline passed, or was it cancelled? Then fails it. */
+/* Fails the operation if its deadline has passed or it was cancelled; true if so. */
 static bool ran_out(struct msi_comm *comm, struct mst_work *work, int64_t now) {
     int culprit = -1;
     mst_status st = MST_OK;
@@ -95,7 +95,8 @@ static mst_status say_lost(struct msi_comm *comm, int rank) {
     char who[200], group[96];
     if (has_ended(comm, rank) || comm->hooks.is_gone(context, rank) || !has_left(comm, rank))
         return comm->hooks.say_lost(context, rank);
-    return msi_fail(MST_ERR_PEER_LOST, "let all ranks be through with a group before one of them destroys it",
+    return msi_fail(MST_ERR_PEER_LOST,
+                    "let all ranks finish their calls on a group before one of them destroys it",
                     "%s has destroyed %s", msi_comm_show(comm, rank, who, sizeof who),
                     msi_comm_show(comm, -1, group, sizeof group));
 }
@@ -111,9 +112,9 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
 }
 
 /*
- * What the store knows that ends a wait: another rank has failed, called something else, or will never come,
- * since it chose another backend for the group. It is asked without the lock, and the operation may be over
- * when it has answered.
+ * Asks the store for reasons to end a wait: another rank has failed, has called something else, or will never
+ * arrive because it chose another backend for the group. The lock is released meanwhile, so the operation may
+ * be over afterwards.
  */
 static bool ask_store(struct msi_comm *comm, bool late) {
     struct mst_work *work = msi_comm_next_active(comm, NULL);
@@ -125,7 +126,7 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     }
     unsigned generation = work->generation;
     int culprit = -1;
-    bool locked = msi_comm_let_go(comm);
+    msi_comm_unlock(comm);
     /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
      * a store is lost that no rank hosted, the deadline ends the wait. */
     comm->hooks.refresh(comm->hooks.context);
@@ -134,7 +135,7 @@ static bool ask_store(struct msi_comm *comm, bool late) {
         st = comm->hooks.look(comm->hooks.context, &at);
         culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
     }
-    msi_comm_hold(comm, locked);
+    msi_comm_lock(comm);
     if (st == MST_OK) return false;
     if (work != msi_comm_next_active(comm, NULL) || work->generation != generation ||
         (at.seq && work->seq != at.seq))
@@ -144,7 +145,8 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     return true;
 }
 
-/* What the first collective can learn from other ranks during a long wait. True if that ends it. */
+/* During a long wait for the first collective: looks for a different call of another rank, and reports the
+ * wait to the other ranks. True if the wait ends. */
 static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int64_t now) {
     if (!comm->traits.uses_store || msi_list_empty(&comm->ops.queue)) return false;
     struct mst_work *work = msi_comm_next_active(comm, NULL);
@@ -157,7 +159,7 @@ static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int6
     return false;
 }
 
-/* What can end a wait besides what is waited for. True if it has. */
+/* Checks everything else that can end a wait. True if the wait ends. */
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
         if (ran_out(comm, work, now)) return true;
@@ -206,9 +208,20 @@ static bool somebody_ended(struct msi_comm *comm) {
     return any;
 }
 
-/* Does its engine move only while it is called? */
+/* Does the engine make progress only while it is called? */
 static bool must_help(const struct msi_comm *comm) {
     return comm->traits.by_clock && !comm->traits.pollable;
+}
+
+/* Other threads must get a chance. */
+static void pause_a_little(struct msi_comm *comm, bool yield) {
+    bool let_go = comm->threaded || yield || msi_lock_is_awaited(&comm->lock);
+    if (let_go) msi_comm_unlock(comm);
+    if (yield)
+        sched_yield();
+    else
+        msi_relax();
+    if (let_go) msi_comm_lock(comm);
 }
 
 static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct msi_idle *idle) {
@@ -220,22 +233,26 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
     struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
     comm->sleeping = true;
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
+    msi_comm_unlock(comm);
     int ready = ppoll(fds, (nfds_t)n, &time, NULL);
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
+    msi_comm_lock(comm);
     comm->sleeping = false;
     if (ready > 0 && somebody_ended(comm)) idle->asked = 0;
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
 }
 
-/* After it has announced that it sleeps, this rank looks once more: others wake it only for what they do
- * after that. */
+/* After it has announced that it sleeps, this rank checks once more: other ranks wake it only for what they
+ * do after that. */
 static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
     const struct msi_engine *engine = comm->engine;
     const struct mst_work *work = msi_comm_next_active(comm, NULL);
+    if (comm->sleeping) { /* another thread, which uses the same descriptors; it does not sleep again */
+        pause_a_little(comm, true);
+        return;
+    }
     if (!comm->waiting.fds && watch_peers(comm) != MST_OK) return;
     if (engine->sleep_begin && !engine->sleep_begin(comm, work)) {
-        sched_yield();
+        pause_a_little(comm, true);
         return;
     }
     if (engine->sleep_begin && msi_comm_advance(comm))
@@ -244,16 +261,6 @@ static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
         work = msi_comm_next_active(comm, NULL);
     if (work) sleep_on(comm, work, idle);
     if (engine->sleep_end) engine->sleep_end(comm);
-}
-
-/* Under the lock others must get a chance. */
-static void pause_a_little(struct msi_comm *comm, bool yield) {
-    if (comm->threaded) pthread_mutex_unlock(&comm->lock);
-    if (yield)
-        sched_yield();
-    else
-        msi_relax();
-    if (comm->threaded) pthread_mutex_lock(&comm->lock);
 }
 
 static void idle_by_clock(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {

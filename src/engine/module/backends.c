@@ -45,7 +45,7 @@ static const mst_backend_capability *rows_of_native(void) {
 }
 
 static bool probe_native(char *text, size_t size) {
-    snprintf(text, size, "always there");
+    snprintf(text, size, "always available");
     return true;
 }
 
@@ -77,7 +77,8 @@ static mst_status assign(struct msi_backends *backends, const mst_backend *table
         any = true;
     }
     if (any) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, NULL, "backend '%s' cannot serve memory of the %s", table->name,
+    return msi_fail(MST_ERR_INVALID, "choose another backend for that memory",
+                    "backend '%s' cannot serve memory of the %s", table->name,
                     only == MST_MEMORY_CUDA ? "device" : "host");
 }
 
@@ -107,7 +108,7 @@ static mst_status take_word(const char *word, const char *path, struct msi_backe
     return st == MST_OK ? assign(backends, table, memory) : st;
 }
 
-/* A canonical text, since ranks compare theirs. */
+/* Writes the backends in a canonical form, since ranks compare their texts. */
 static void name_them(struct msi_backends *backends) {
     const mst_backend *host = backends->of[MST_MEMORY_HOST], *device = backends->of[MST_MEMORY_CUDA];
     const mst_backend *one = !device ? host : !host || host == device ? device : NULL;

@@ -30,7 +30,7 @@ mst_status msi_module_compare(struct msi_module *m, const struct mst_work *work)
         const struct msi_check_header *h = &m->headers[r];
         if (h->seq == m->header.seq && h->hash == m->header.hash) continue;
         msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
-                 "as operation %llu of the group this rank called %s, but %s called %s",
+                 "operation %llu of the group is %s on this rank, but %s called %s",
                  (unsigned long long)work->seq,
                  msi_call_signature_show(&work->op.signature, ours, sizeof ours),
                  msi_comm_show(comm, r, who, sizeof who),

@@ -178,7 +178,7 @@ mst_status msi_compose_room(struct msi_composer *c, const mst_backend_op *op, si
 
 mst_status msi_compose_nothing(const struct msi_composer *c, const mst_backend_op *op) {
     return msi_fail(MST_ERR_UNSUPPORTED, "choose another backend for this group",
-                    "backend '%s' cannot do %s of %s%s%s, and has no operations to compose it of",
+                    "backend '%s' cannot do %s of %s%s%s, and lacks the operations to compose it from",
                     c->table->name, msi_kind_text(op->kind), mst_dtype_name(op->dtype),
                     msi_kind_reduces(op->kind) ? " with " : "",
                     msi_kind_reduces(op->kind) ? mst_op_name(op->op) : "");
@@ -186,7 +186,7 @@ mst_status msi_compose_nothing(const struct msi_composer *c, const mst_backend_o
 
 static mst_status compose(struct msi_composer *c, const mst_backend_op *op, bool deterministic);
 
-/* Listed blocks: copied into one buffer before, and out of one after. */
+/* For listed blocks: copies them into one buffer before the operation, and out of one buffer after it. */
 static mst_status compose_lists(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     mst_backend_op flat = *op;
     mst_status st = MST_OK;

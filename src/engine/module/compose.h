@@ -1,6 +1,6 @@
 /*
- * compose.h - what a backend lacks, composed of what it has. No I/O: a composition is a list of steps, which
- * run.c runs.
+ * compose.h - composes the operations that a backend lacks of those that it has. No I/O: a composition is a
+ * list of steps, which run.c runs.
  *
  *   missing              composed of, the first that is possible                 bytes sent per rank
  *   AVG                  SUM, and a division (f32, f64, i32, ...)                as SUM
@@ -50,14 +50,14 @@ struct msi_composer {
     uint32_t forced; /* kinds that count as missing: 1 << MST_KIND_… */
     bool stage;      /* memory that the backend cannot use may be copied */
     int rank, ranks;
-    /* Memory for the time of the composition; NULL if there is none. */
+    /* Allocates memory that is valid until the composition ends; NULL without memory. */
     void *(*scratch)(void *context, mst_memory memory, size_t bytes);
     void *context;
 
     /* The result. */
     struct msi_part *steps;
     size_t n, room;
-    bool composed;           /* else the backend does it itself, as the only step */
+    bool composed;           /* false: the backend does it itself, as the only step */
     const char *description; /* what it is composed of, and what that costs */
 };
 
@@ -73,13 +73,13 @@ mst_status msi_kinds_parse(const char *list, uint32_t *kinds);
 
 /* Elements before rank r's block, where each block has count elements, or counts[r]. */
 size_t msi_op_start(const size_t *counts, size_t count, int r);
-/* Elements of its block. */
+/* Elements of rank r's block. */
 static inline size_t msi_op_len(const size_t *counts, size_t count, int r) {
     return counts ? counts[r] : count;
 }
 
 /* The rest is for the files of compositions. */
-/* The address so many of the operation's elements behind base. */
+/* The address of the given number of the operation's elements after base. */
 static inline char *msi_op_at(const void *base, const mst_backend_op *op, size_t elements) {
     return (char *)(uintptr_t)base + elements * op->element;
 }
@@ -93,7 +93,7 @@ mst_backend_op msi_compose_sub(const mst_backend_op *op, mst_kind kind, const vo
                                size_t count);
 mst_status msi_compose_add(struct msi_composer *c, const mst_backend_op *op, bool after);
 mst_status msi_compose_copy(struct msi_composer *c, void *to, const void *from, size_t bytes);
-/* A local reduction of so many blocks, stride bytes apart, of count elements each. */
+/* A local reduction of blocks of count elements, stride bytes apart. */
 struct msi_local_reduction {
     mst_op op;
     void *to;

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "engine/module/compose.h"
 
-/* Up to so many bytes an all_gather of everything is faster than an all_to_all and an all_gather. */
+/* Up to this number of bytes, an all_gather of everything is faster than an all_to_all and an all_gather. */
 enum { GATHER_MOST = 8 << 10 };
 
 /* Elements that a rank contributes. */

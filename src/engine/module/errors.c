@@ -1,7 +1,7 @@
 /*
- * errors.c - which rank is to blame for a failure of a backend. Backends hardly know; the store does: which
- * ranks died, which failed and why, and what waiting ranks have called. A rank that fails reports it before
- * it leaves: so ask first which ranks are lost, then for failures. See module.h.
+ * errors.c - which rank is to blame for a failure of a backend. Backends hardly know it. The store knows
+ * which ranks died, which failed and why, and what waiting ranks have called. A rank that fails reports it
+ * before it leaves: so ask first which ranks are lost, then for failures. See module.h.
  */
 #include "base/error.h"
 #include "comm/wait_reports.h"
@@ -17,7 +17,7 @@ static int find_lost(struct msi_comm *comm) {
     return -1;
 }
 
-/* A slot says that a rank is lost, or that the network failed: if a rank died, the store knows soon
+/* A slot has failed because a rank is lost or the network failed. If a rank died, the store knows it soon
  * after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
     void *context = comm->hooks.context;
@@ -61,11 +61,11 @@ void msi_module_watch_ranks(struct msi_module *m) {
     struct msi_comm *comm = m->comm;
     int culprit = -1;
     if (comm->failure.status != MST_OK) return;
-    bool locked = msi_comm_let_go(comm);
+    msi_comm_unlock(comm);
     mst_status st = find_loss(comm, &culprit);
-    msi_comm_hold(comm, locked);
+    msi_comm_lock(comm);
     if (st == MST_OK || comm->failure.status != MST_OK) return;
     msi_comm_keep(comm, &comm->failure, st, culprit);
     msi_failure_report_post(comm, &comm->failure);
-    msi_module_abort(m); /* what waits on a stream for that rank ends */
+    msi_module_abort(m); /* ends operations on streams that wait for that rank */
 }

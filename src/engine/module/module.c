@@ -1,4 +1,4 @@
-/* module.c - opening and closing a backend's engine, and the services that it is offered. See module.h. */
+/* module.c - opening and closing a backend's engine, and the services that it can call. See module.h. */
 #include "engine/module/module.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -21,15 +21,15 @@ static struct msi_module *module_of(const mst_backend_host *host) {
     return host->context;
 }
 
-/* A server that is sent more than it takes ends the connection, and with it the world. */
+/* A store server closes a connection that sends more than its limit, which would end the world. */
 static mst_status host_set(const mst_backend_host *host, const char *key, const void *value, size_t len) {
     struct msi_comm *comm = module_of(host)->comm;
     if (len > module_of(host)->value_max)
         return msi_fail(
             MST_ERR_LIMIT,
             "send less at a time, or raise MUSTER_STORE_MAX_VALUE here and where the store is hosted",
-            "%s: a value of %zu bytes for the store, whose limit is %zu", module_of(host)->table->name, len,
-            module_of(host)->value_max);
+            "backend '%s' puts a value of %zu bytes into the store; the limit is %zu",
+            module_of(host)->table->name, len, module_of(host)->value_max);
     char full[KEY_MAX];
     struct msi_wait wait = {msi_deadline(SET_MS), NULL};
     struct msi_store_rpc x = {.req = {.op = MSI_OP_SET,
@@ -100,7 +100,7 @@ static bool host_combine(mst_dtype dtype, mst_op op, void *out, const void *a, c
     return true;
 }
 
-/* Says which ranks have not come. */
+/* Fails, and names the ranks that have not arrived. */
 static mst_status say_absent(struct msi_module *m) {
     struct msi_comm *comm = m->comm;
     char list[600] = "", who[200], group[96], name[32], key[KEY_MAX];
@@ -120,15 +120,15 @@ static mst_status say_absent(struct msi_module *m) {
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", late > 1 ? ", " : "",
                                      msi_comm_show(comm, r, who, sizeof who));
     }
-    mst_status st = msi_fail(MST_ERR_STALLED, "see where those ranks are; a longer wait is .timeout_ms",
-                             "%d of %d ranks of %s came to open backend '%s' in time; missing: %s",
+    mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                             "%d of %d ranks of %s reached the opening of backend '%s' in time; missing: %s",
                              comm->size - late, comm->size, msi_comm_show(comm, -1, group, sizeof group),
-                             m->table->name, late ? list : "none by now");
+                             m->table->name, late ? list : "none any more");
     return first >= 0 ? msi_blame(st, msi_comm_global(comm, first)) : st;
 }
 
-/* Waits for a while, or until a rank reports a failure; the number is positive for a rank that arrives,
- * and negative for one that was counted before. */
+/* Waits for a while for all ranks, or until a rank reports a failure. number is positive if this rank arrives
+ * now, and negative if it was counted before. */
 static mst_status wait_for_all(struct msi_module *m, const struct msi_wait *wait, int64_t number) {
     struct msi_comm *comm = m->comm;
     char key[KEY_MAX];
@@ -147,7 +147,8 @@ static mst_status wait_for_all(struct msi_module *m, const struct msi_wait *wait
     return noted == MST_OK ? st : noted;
 }
 
-/* Rule 1. Backends cannot be cancelled while they open, so no rank begins before all have come. */
+/* Rule 1 of module.h. The opening of a backend cannot be cancelled, so no rank begins it before all have
+ * arrived. */
 static mst_status gather(struct msi_module *m, const struct msi_wait *wait) {
     struct msi_comm *comm = m->comm;
     char name[32], key[KEY_MAX];
@@ -202,11 +203,11 @@ static mst_status open_made(struct msi_module *m) {
     if (st != MST_ERR_TIMEOUT) return st;
     char why[300];
     snprintf(why, sizeof why, "%s", mst_last_error()->message);
-    return msi_fail(MST_ERR_STALLED, "see where the other ranks are; a longer wait is .timeout_ms",
+    return msi_fail(MST_ERR_STALLED, "find out where the other ranks are, or raise .timeout_ms",
                     "backend '%s' was not opened in time: %s", m->table->name, why);
 }
 
-/* Frees what open has made, so that it can be called again. */
+/* Frees what open has created, so that it can be called again. */
 static void free_module(struct msi_module *m);
 
 static mst_status open_engine(struct msi_comm *comm, const struct mst_work *first,

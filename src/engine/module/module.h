@@ -2,15 +2,15 @@
  * module.h - the engine of loaded backends (see <muster/backend.h>): submits the operations of a communicator
  * to a backend's engine, and composes those that the backend lacks.
  *
- *   module.c    opens and closes it, and offers it the communicator's services
+ *   module.c    opens and closes the backend's engine, and offers it the communicator's services
  *   run.c       collectives: one after the other, unless the backend keeps order itself
  *   check.c     compares what the ranks call, with MUSTER_CHECK
  *   p2p.c       messages, all at a time
  *   stream.c    operations that the program orders on a stream of its device
  *   errors.c    which rank is to blame for a failure
  *
- *  1. All ranks of the group come to open, with the same backend, before any slot of the backend is called.
- *  2. One composition is under way at a time, and nothing behind it in the queue.
+ *  1. All ranks of the group reach open, with the same backend, before any slot of the backend is called.
+ *  2. One composition is under way at a time; the operations after it in the queue have not begun.
  *  3. A failure ends the communicator, and the backend is aborted before the operations' buffers are given
  *     back. An operation that the backend can neither do nor compose fails alone: all ranks refuse it, and
  *     count it.
@@ -42,15 +42,15 @@ struct msi_module {
     mst_backend_engine *made;
     mst_backend_host host;
     mst_backend_traits traits;
-    bool arrived;                             /* this rank was counted among those that open it */
+    bool arrived;                             /* this rank was counted among those that open the backend */
     struct msi_check_header header, *headers; /* of this rank, and of all; NULL: they are not compared */
     size_t value_max;                         /* bytes that the store takes as one value */
     bool aborted;
     uint64_t seq; /* of the last collective */
 
     struct msi_composer composer;
-    struct mst_work *composed; /* whose composition is under way; NULL: none */
-    size_t begun, over;        /* steps of it; all before over are done */
+    struct mst_work *composed; /* the operation whose composition is under way; NULL: none */
+    size_t begun, over;        /* steps of the composition; all before over are done */
     struct msi_scratch scratch[MST_MEMORY_COUNT];
     const void **sources; /* of a local reduction */
 
@@ -63,7 +63,7 @@ struct msi_module {
 struct msi_module_op {
     void *buf;
     uint64_t length;
-    bool body;       /* is under way */
+    bool body;       /* the body is under way */
     bool any_source; /* the program named no sender */
 };
 
@@ -79,11 +79,11 @@ bool msi_module_advance(struct msi_module *module);
 /* Advances the messages. */
 bool msi_module_advance_messages(struct msi_module *module);
 
-/* Does the backend do the operation itself? Completes its description. */
+/* Does the backend do the operation itself? Completes the operation's description. */
 bool msi_module_has(const struct msi_module *module, struct mst_work *work);
-/* Fails an operation for what a slot returned (rule 3). */
+/* Fails an operation because of the status that a slot returned (rule 3). */
 void msi_module_fail(struct msi_module *module, struct mst_work *work, mst_status status);
-/* Is the time on the device wanted? */
+/* Does the profiler need the time on the device? */
 static inline bool msi_module_times(const struct msi_module *module, const struct mst_work *work) {
     return module->table->elapsed && work->op_trace.on & MSI_SINK_RECORD;
 }
@@ -94,17 +94,17 @@ bool msi_module_watch_streams(struct msi_comm *comm);
 /* At the end: operations on streams count as successful, and their time counts where it is known. */
 void msi_module_leave_streams(struct msi_module *module);
 
-/* Fails with the rank to blame for what a slot returned as its failure. *culprit is a group rank or -1. */
+/* Fails with the status that a slot returned, and finds the rank to blame. *culprit is a group rank or -1. */
 mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit);
 /* Has a rank died, or reported a failure? Then ends the communicator, so that operations on streams end.
- * Lets go of the lock. */
+ * Releases the lock meanwhile. */
 void msi_module_watch_ranks(struct msi_module *module);
 
-/* Composes an all_gather of what the ranks are about to call; and fails if they differ. */
+/* begin_check composes an all_gather of what the ranks are about to call; compare fails if they differ. */
 mst_status msi_module_begin_check(struct msi_module *module, struct mst_work *work);
 mst_status msi_module_compare(struct msi_module *module, const struct mst_work *work);
 
-/* Memory for the time of a composition. */
+/* Memory that is valid until the composition ends. */
 void *msi_module_scratch(void *module, mst_memory memory, size_t bytes);
 void msi_module_scratch_reset(struct msi_module *module);
 /* Copies between any two kinds of memory. */

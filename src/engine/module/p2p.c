@@ -2,7 +2,7 @@
  * p2p.c - messages of a backend, all under way at a time. See module.h.
  *
  * A message of variable length travels as two messages of the same tag: its length, and then, unless that is
- * 0, its body. The calls that send or receive one block, so that no other message of theirs comes in between.
+ * 0, its body. Calls with such messages are blocking, so that a rank sends no other message in between.
  */
 #include "base/error.h"
 #include "engine/module/module.h"
@@ -56,7 +56,7 @@ static mst_status begin(struct msi_module *m, struct mst_work *work) {
     return st;
 }
 
-/* The length is there: now the body, from the rank that the length came from. */
+/* Begins the body after the length has arrived: a receive takes it from the rank that sent the length. */
 static mst_status begin_body(struct msi_module *m, struct mst_work *work, bool *done) {
     struct msi_module_op *state = state_of(work);
     mst_backend_op *d = &work->op.desc;
@@ -86,12 +86,12 @@ static void tell_sender(struct mst_work *work) {
     int from = d->sender >= 0 ? d->sender : d->peer;
     if (work->op.sender) *work->op.sender = from;
     if (!state_of(work)->any_source || from < 0) return;
-    d->peer = -1; /* as the program gave it */
+    d->peer = -1; /* any source, as the program named none */
     msi_comm_matched(work, from);
 }
 
-/* It failed alone, as at its deadline; the backend may be able to cancel it. Not if the length is there:
- * the other rank expects the body. */
+/* Cancels a message that failed alone, for example at its deadline, if the backend can. Not after the length
+ * was transferred: the other rank expects the body. */
 static void withdraw(struct msi_module *m, struct mst_work *work) {
     bool half = work->op.variable && state_of(work)->body;
     if (work->begun && (half || !m->table->cancel || !m->table->cancel(m->made, &work->op.desc)))

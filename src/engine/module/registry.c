@@ -30,7 +30,7 @@ static mst_backend known[KNOWN_MOST];
 static int n_known;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* muster's own modules: known even where they were not built. */
+/* muster's own modules: known even if they were not built. */
 static const struct {
     const char *name, *needs;
 } ours[] = {
@@ -59,7 +59,8 @@ static mst_status check(const mst_backend *t) {
     if (!t) return msi_fail(MST_ERR_INVALID, NULL, "table is NULL");
     if (t->version != MST_BACKEND_VERSION)
         return msi_fail(MST_ERR_INVALID, "build it against this muster's backend.h",
-                        "the table is of version %u; this muster takes %d", t->version, MST_BACKEND_VERSION);
+                        "the table has version %u, but this muster needs version %d", t->version,
+                        MST_BACKEND_VERSION);
     if (t->size < offsetof(mst_backend, memory_of))
         return msi_fail(MST_ERR_INVALID, "set .size to sizeof(mst_backend)", "the table has %zu bytes",
                         t->size);
@@ -202,7 +203,7 @@ static mst_status say_unknown(const char *name, const char *path) {
     char names[KNOWN_MOST][BACKEND_NAME_MAX], remedy[160];
     const char *near = NULL;
     int n = list_names(path, names, KNOWN_MOST),
-        fewest = (int)strlen(name) / 2 + 1; /* more would be another word */
+        fewest = (int)strlen(name) / 2 + 1; /* a name with more edits is another word */
     for (int i = 0; i < n; i++) {
         int edits = msi_edits(msi_cstr(name), names[i]);
         if (edits >= fewest) continue;
@@ -245,7 +246,8 @@ static mst_status load(const char *name, const char *file, const mst_backend **t
                         "%s has no table of version %d", file, MST_BACKEND_VERSION);
     mst_status st = check(t);
     if (st == MST_OK && strcmp(t->name, name) != 0)
-        st = msi_fail(MST_ERR_INVALID, NULL, "%s is the module of a backend '%s'", file, t->name);
+        st = msi_fail(MST_ERR_INVALID, "the module of backend NAME must be a file mst_backend_NAME.so",
+                      "%s is the module of backend '%s'", file, t->name);
     if (st == MST_OK) st = add(t);
     if (st == MST_OK) *table = look_up(name);
     return st;

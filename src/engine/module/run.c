@@ -11,12 +11,12 @@
 
 #include <stdatomic.h>
 
-/* May the backend run it on this thread? Messages may need each other. */
+/* May the backend run the operation on this thread? Not messages, which may depend on each other. */
 static bool runs_here(const struct msi_module *m, const struct mst_work *work, const mst_backend_op *job) {
     return work->blocking && m->table->run && job->kind < MST_KIND_SEND;
 }
 
-/* Runs it or begins it. */
+/* Runs the operation, or begins it. */
 static mst_status start(struct msi_module *m, const struct mst_work *work, mst_backend_op *job, bool *done) {
     *done = false;
     if (job->stream) job->deadline = msi_deadline(work->timeout_ms);
@@ -54,7 +54,7 @@ static mst_status begin_step(struct msi_module *m, struct mst_work *work, struct
     return start(m, work, &step->op, &step->over);
 }
 
-/* Looks after the steps that are under way. */
+/* Advances the steps that are under way. */
 static mst_status progress_steps(struct msi_module *m) {
     mst_status st = MST_OK;
     for (size_t i = m->over; i < m->begun && st == MST_OK; i++) {
@@ -80,7 +80,7 @@ static mst_status advance_steps(struct msi_module *m, struct mst_work *work, boo
     return st;
 }
 
-/* Says once in this process and kind that an operation is composed. */
+/* Logs once per process and kind that an operation is composed. */
 static void warn(const struct msi_module *m, const mst_backend_op *job) {
     static _Atomic uint32_t said; /* kinds; no other memory depends on it */
     uint32_t bit = 1u << job->kind;
@@ -130,8 +130,8 @@ static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bo
     return advance_steps(m, work, done);
 }
 
-/* An operation that has not begun may fail alone, if the program waits for it: of several coalesced ones
- * it waits for the last. */
+/* An operation that has not begun may fail alone, if the program waits for it. Of coalesced operations the
+ * program waits for the last one only. */
 static bool is_refused(const struct mst_work *work, mst_status status) {
     return !work->begun && !work->abandoned && (status == MST_ERR_UNSUPPORTED || status == MST_ERR_INVALID);
 }
@@ -168,7 +168,7 @@ static mst_status begin_batch(struct msi_module *m, struct mst_work *work) {
     return st == MST_OK ? ended : st;
 }
 
-/* Begins the first one. One that is part of a batch waits until all of the batch was submitted. */
+/* Begins the first operation. An operation of a batch waits until the whole batch was submitted. */
 static mst_status begin(struct msi_module *m, struct mst_work *work, bool *done) {
     bool batched = work->batch && m->table->group_begin && m->traits.ordered && !m->headers;
     if (batched && work->batch == m->comm->batch.current) return MST_OK;

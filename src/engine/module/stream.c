@@ -1,8 +1,8 @@
 /*
  * stream.c - operations that the program orders on a stream of its device. See module.h.
  *
- * They count as done once they are enqueued, and the program does not wait for them. Recorded ones are kept
- * until the device has executed them, since their time on the device is wanted.
+ * They count as done once they are enqueued, and the program does not wait for them. Operations that are
+ * profiled are kept until the device has executed them, since the profiler needs their time on the device.
  */
 #include "base/error.h"
 #include "engine/module/module.h"
@@ -10,7 +10,7 @@
 
 enum { WATCH_MS = 200, TIMED_MS = 1 };
 
-/* Has the device executed it? */
+/* Has the device executed the operation? */
 static bool is_executed(struct msi_module *m, struct mst_work *work) {
     bool done = false;
     mst_status st = m->table->progress(m->made, &work->op.desc, &done);
@@ -20,7 +20,7 @@ static bool is_executed(struct msi_module *m, struct mst_work *work) {
     return true;
 }
 
-/* Ends the records of those that were executed, or never will be; all: of the others too, whose time is
+/* Ends the records of operations that were executed, or never will be; all: also of the others, whose time is
  * not known then. */
 static void collect(struct msi_module *m, bool all) {
     struct msi_comm *comm = m->comm;
@@ -40,7 +40,7 @@ bool msi_module_watch_streams(struct msi_comm *comm) {
     bool timed = !msi_list_empty(&m->timed);
     bool pending = comm->failure.status == MST_OK && m->streamed && msi_now() < m->streamed;
     if (!timed && !pending) return false;
-    msi_cond_wait_until(&comm->changed, &comm->lock, msi_deadline(timed ? TIMED_MS : WATCH_MS));
+    msi_condition_wait(&comm->changed, &comm->lock, msi_deadline(timed ? TIMED_MS : WATCH_MS));
     collect(m, false);
     if (msi_now() < m->watch_at) return true;
     msi_module_watch_ranks(m);
@@ -52,13 +52,13 @@ void msi_module_leave_streams(struct msi_module *m) {
     collect(m, true);
 }
 
-/* Under the lock: it is on its stream. */
+/* Under the lock: the operation is on its stream, and the communicator does not wait for it. */
 static void leave_there(struct msi_module *m, struct mst_work *work) {
     struct msi_comm *comm = m->comm;
     if (msi_op_is_message(&work->op) && work->op.desc.peer >= 0) msi_comm_number(work, work->op.desc.peer);
     msi_op_trace_enqueued(&work->op_trace);
     if (work->op.desc.timed && msi_comm_has_thread(comm)) {
-        if (msi_list_empty(&m->timed)) pthread_cond_broadcast(&comm->changed);
+        if (msi_list_empty(&m->timed)) msi_condition_tell(&comm->changed);
         msi_list_push(&m->timed, &work->node);
         return;
     }
@@ -67,7 +67,7 @@ static void leave_there(struct msi_module *m, struct mst_work *work) {
     msi_comm_spare(work);
 }
 
-/* Enqueues it, if the backend has it and everything before it has begun. */
+/* Enqueues the operation, if the backend has it and all operations before it have begun. */
 static mst_status submit(struct msi_module *m, struct mst_work *work, bool *enqueued) {
     struct msi_comm *comm = m->comm;
     mst_backend_op *d = &work->op.desc;
@@ -91,7 +91,7 @@ mst_status msi_module_enqueue(struct mst_work *work, bool *enqueued) {
     struct msi_comm *comm = work->comm;
     struct msi_module *m = msi_module(comm);
     int64_t now = msi_now(), deadline = now + (int64_t)work->timeout_ms * 1000000;
-    if (m->streamed <= now) pthread_cond_broadcast(&comm->changed); /* the thread watches from now on */
+    if (m->streamed <= now) msi_condition_tell(&comm->changed); /* the thread watches from now on */
     if (deadline > m->streamed) m->streamed = deadline;
     mst_status st =
         comm->failure.status == MST_OK ? submit(m, work, enqueued) : msi_comm_repeat(&comm->failure);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory for n bytes that stays for the next time; NULL without memory. */
+/* A buffer of n bytes that is kept for the next operation; NULL without memory. */
 static char *packed(struct msi_net_layout *layout, int which, size_t n) {
     if (layout->room[which] < n || !layout->packed[which]) {
         char *grown = realloc(layout->packed[which], n ? n : 1);
@@ -26,7 +26,7 @@ static void move_blocks(const struct msi_blocks *blocks, int n, char *to, bool i
     }
 }
 
-/* Blocks as a contiguous input. */
+/* Makes the blocks one contiguous input. */
 static const void *input_of(struct msi_net_layout *layout, const struct msi_blocks *blocks, int n) {
     if (!blocks->list) return blocks->base;
     char *to = packed(layout, 0, msi_blocks_total(blocks, n));
@@ -39,7 +39,7 @@ static void *output_of(struct msi_net_layout *layout, const struct msi_blocks *b
     return blocks->list ? packed(layout, 1, msi_blocks_total(blocks, n)) : blocks->base;
 }
 
-/* An input inside the output would be overwritten: copies it. */
+/* Copies an input that lies inside the output, where it would be overwritten. */
 static const void *apart(struct msi_net_layout *layout, size_t bytes, size_t out_bytes) {
     uintptr_t a = (uintptr_t)layout->in, b = (uintptr_t)layout->out;
     if (layout->in == layout->packed[0] || a + bytes <= b || b + out_bytes <= a) return layout->in;

@@ -1,6 +1,7 @@
 /*
  * layout.h - how the buffers of an operation become those of a plan, which has one input and one output, each
- * contiguous. Other buffers are packed into memory that is kept for the next time, and unpacked at the end.
+ * contiguous. Other buffers are packed into memory that is kept for the next operation, and unpacked at the
+ * end.
  */
 #ifndef MSI_ENGINE_NET_LAYOUT_H
 #define MSI_ENGINE_NET_LAYOUT_H
@@ -17,8 +18,8 @@ struct msi_net_layout {
     bool unpack;
 };
 
-/* Fills in the request, but for rank, size and hosts, which it has already. Copies an out-of-place input
- * where the plan runs in place. */
+/* Fills in the request, except for rank, size and hosts, which the caller has set. Copies an out-of-place
+ * input if the plan runs in place. */
 mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_op *op,
                                 struct msi_request *request);
 /* Unpacks the results. */

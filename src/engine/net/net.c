@@ -2,11 +2,11 @@
  * net.c - the network engine: collectives among ranks on several hosts, as plans over links. Slots of
  * comm/engine.h.
  *
- *  1. Links are made when a plan first needs them; the rank with the lower number connects. The first
+ *  1. Links are opened when a plan first needs them; the rank with the lower number connects. The first
  *     operation is over only when all ranks of this host have opened their region.
- *  2. In each operation, each link that the plan uses carries first a header that says what the sender
- *     called; a rank that called something else is found there.
- *  3. One collective is under w at a time, so that there is one plan, one run and one set of headers.
+ *  2. In each operation, each rank first sends a header on each link that its plan uses. The header says what
+ *     the sender called, so that the receiver finds a mismatch.
+ *  3. One collective is under way at a time, so that there is one plan, one run and one set of headers.
  */
 #include "base/error.h"
 #include "coll/cost/select.h"
@@ -22,7 +22,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { HEADER_BYTES = 16 + 40, SPINS = 200 }; /* a look at a connection is a system call */
+enum { HEADER_BYTES = 16 + 40, SPINS = 200 }; /* a check of a connection is a system call */
 
 /* The link with one other rank. */
 struct peer {
@@ -51,8 +51,8 @@ struct net {
     struct msi_cost_input cost_input;   /* … this input, … */
     const struct msi_planner *override; /* … if no other algorithm is asked for */
     const struct msi_planner *selected; /* whose plan it is */
-    /* Barriers that this rank has left before they were over; the first may be under w. The others count
-     * on them. */
+    /* Barriers that this rank has left before they were complete; the first may be under way. The other ranks
+     * need them. */
     int left;
     struct mst_work barrier; /* all are like this one */
     struct peer *peers;      /* by rank */
@@ -71,14 +71,13 @@ static size_t state_bytes(const struct msi_comm *comm) {
     return sizeof(struct net);
 }
 
-/* Only messages keep something; collectives run one at a time. */
+/* Only messages have a state of their own; collectives run one at a time. */
 static size_t op_bytes(const struct msi_comm *comm) {
     (void)comm;
     return sizeof(struct msi_p2p_request);
 }
 
-/* Leaves a barrier of which the other ranks need this rank's part: it is completed before the next
- * operation. */
+/* Leaves a barrier in which other ranks still need this rank: it is completed before the next operation. */
 static void leave(struct mst_work *work) {
     struct net *net = net_of(work->comm);
     net->barrier = *work;
@@ -89,7 +88,7 @@ static mst_status make_wake_fd(struct net *net) {
     struct msi_comm *comm = comm_of(net);
     net->wake =
         (struct msi_listener_wake){.group = comm->number, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    if (net->wake.fd < 0) return msi_fail_errno(errno, "cannot make an eventfd");
+    if (net->wake.fd < 0) return msi_fail_errno(errno, "cannot create an eventfd");
     msi_listener_watch(comm->config.endpoint->listener, &net->wake);
     net->open = true;
     return MST_OK;
@@ -142,7 +141,7 @@ static void close_engine(struct msi_comm *comm) {
     msi_native_close(comm);
 }
 
-/* One step toward a link with the rank. MSI_DONE: there it is. */
+/* One step toward a link with the rank. MSI_DONE: the link is open. */
 static enum msi_advance connect_peer(struct net *net, struct mst_work *work, int rank) {
     struct msi_wireup *w = &net->peers[rank].w;
     struct msi_peers *peers = &net->native.peers;
@@ -202,8 +201,7 @@ static void find_peers(struct net *net) {
     }
 }
 
-/* Does the present plan fit this request too? Counts that differ are borrowed: a plan with them is not
- * used again. */
+/* Can the current plan run this request too? A plan with different counts borrows them and is not reused. */
 static bool can_reuse_plan(const struct net *net, const struct msi_request *request,
                            const struct msi_cost_input *input) {
     const struct msi_request *a = &net->plan.request;
@@ -248,7 +246,7 @@ static enum msi_advance begin(struct net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
-/* Has that rank of this host not opened the region yet? Until it has, the rank that made the region must
+/* Has that rank of this host not opened the region yet? Until it has, the rank that created the region must
  * not leave. */
 static bool is_awaited(const struct msi_peers *peers, int rank) {
     int slot = peers->comm->ranks.slots[rank];
@@ -298,7 +296,7 @@ static enum msi_advance start(struct net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
-/* Compares the headers that have come with the call of this rank. */
+/* Compares the headers that have arrived with the call of this rank. */
 static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
     bool all = true;
     for (int r = 0; r < comm_of(net)->size; r++) {
@@ -308,14 +306,13 @@ static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
             all = false;
             continue;
         }
-        if (!read_header(p, work, net->seq))
-            return msi_fault(work, MST_ERR_MISMATCH, r, "ranks called different things");
+        if (!read_header(p, work, net->seq)) return msi_fault(work, MST_ERR_MISMATCH, r, "the calls differ");
         p->checked = true;
     }
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
-/* Also advances links that the plan has not come to yet: a header there would end every sleep at once. */
+/* Also advances links that the plan has not reached yet: a header there would end every sleep at once. */
 static bool move_bytes(struct net *net) {
     bool moved = msi_exec_advance(&net->exec);
     for (int r = 0; r < comm_of(net)->size; r++) {
@@ -352,8 +349,8 @@ static enum msi_advance advance(struct net *net, struct mst_work *work) {
 }
 
 /*
- * Has a rank that the plan expects nothing of called something else? So a mismatch is found where the ranks'
- * plans do not even meet, as with different roots.
+ * Has a rank from which the plan expects nothing called something else? This finds a mismatch if the plans of
+ * the ranks have no common link, for example with different roots.
  */
 static bool overhear(struct mst_work *work) {
     struct net *net = net_of(work->comm);
@@ -372,13 +369,13 @@ static bool overhear(struct mst_work *work) {
         memcpy(p->header_in, bytes, HEADER_BYTES);
         struct msi_reader reader = msi_reader(p->header_in, sizeof p->header_in);
         if (msi_read_u64(&reader) != net->seq || read_header(p, work, net->seq)) continue;
-        msi_fault(work, MST_ERR_MISMATCH, r, "ranks called different things");
+        msi_fault(work, MST_ERR_MISMATCH, r, "the calls differ");
         return true;
     }
     return false;
 }
 
-/* The fault of a barrier that was left is reported by the operation after it. */
+/* The operation after a barrier that was left reports the barrier's fault. */
 static void report_left(struct mst_work *work, const struct mst_work *barrier) {
     work->fault = barrier->fault;
     work->op.signature = barrier->op.signature;
@@ -396,7 +393,7 @@ static enum msi_advance step(struct mst_work *work) {
     return advance(net, work);
 }
 
-/* A failed communicator closes its links: so ranks of other hosts learn of it. */
+/* A failed communicator closes its links, so that ranks of other hosts learn of the failure. */
 static bool progress(struct msi_comm *comm) {
     struct net *net = net_of(comm);
     bool moved = msi_comm_advance_queue(comm, step, leave);
@@ -426,7 +423,7 @@ static int missing(const struct mst_work *work, int *ranks, int max) {
 }
 
 static void accept_links(struct msi_comm *comm) {
-    /* Answering at the endpoint is enough; a connection is taken when this rank expects messages. */
+    /* It is enough to answer at the endpoint; a connection is taken when this rank expects messages. */
     msi_listener_progress(comm->config.endpoint->listener);
     msi_p2p_accept(&msi_native(comm)->p2p);
 }
@@ -471,7 +468,7 @@ static void sleep_end(struct msi_comm *comm) {
 static void wake(struct msi_comm *comm) {
     const uint64_t one = 1;
     ssize_t n = write(net_of(comm)->wake.fd, &one, sizeof one);
-    (void)n; /* one that is full is readable */
+    (void)n; /* a full eventfd is readable */
 }
 
 static uint64_t count(const struct msi_comm *comm) {

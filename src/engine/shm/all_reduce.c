@@ -2,7 +2,7 @@
  * all_reduce.c - large all_reduce and reduce on one host: every rank reduces its own part of the tensor, for
  * all.
  *
- * Staged, chunk by chunk; three steps overlap, with one meeting of all ranks per chunk:
+ * Staged, chunk by chunk; three steps overlap, with one synchronization of all ranks per chunk:
  *
  *   round          t            t + 1            t + 2
  *   chunk t        stage        reduce my part   fetch the others' parts
@@ -12,8 +12,8 @@
  * Bytes per rank of a tensor of b bytes on n ranks: (n-1)/n b written to cells, b read to reduce, b/n written
  * twice, (n-1)/n b fetched. Rounds: chunks + 2.
  *
- * Direct, where the tensors of all ranks can be mapped: each rank reduces its part and writes the result into
- * every tensor: b read, b written, two meetings.
+ * Direct, if the tensors of all ranks can be mapped: each rank reduces its part and writes the result into
+ * every tensor: b read, b written, two synchronizations.
  */
 #include "engine/shm/shm_coll.h"
 
@@ -21,7 +21,7 @@
 
 enum {
     CHUNK = 256 << 10,
-    STRIP = 64 << 10, /* of a direct part; what was reduced is copied while it is in the cache */
+    STRIP = 64 << 10, /* of a direct part; the result is copied while it is in the cache */
     GRAIN = 64,       /* elements; parts begin at multiples */
 };
 
@@ -172,7 +172,7 @@ static enum msi_advance advance_direct(struct msi_shm_coll *coll) {
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
-/* Whether all tensors can be mapped is known when all ranks have come. */
+/* Whether all tensors can be mapped is known when all ranks have arrived. */
 static enum msi_advance meet_all(struct msi_shm_coll *coll) {
     bool direct = true;
     for (; coll->peer < coll->region->size; coll->peer++) {

@@ -87,9 +87,9 @@ static void derive(struct msi_shm_coll *coll) {
 }
 
 /*
- * Up to so many bytes each rank reduces all of an all_reduce by itself, which takes one meeting of the ranks
- * instead of four, but work that grows with their number. Measured: 128 KiB with 2 ranks, and a quarter with
- * twice as many.
+ * Up to this number of bytes, each rank reduces all of an all_reduce by itself. That takes one
+ * synchronization of the ranks instead of four, but work that grows with their number. Measured: 128 KiB with
+ * 2 ranks, and a quarter with twice as many.
  */
 static size_t flat_most(int ranks) {
     return ((size_t)512 << 10) / ((size_t)ranks * (size_t)ranks);
@@ -102,7 +102,7 @@ static bool is_large_reduction(const struct mst_work *work) {
     return whole && ranks > 1 && msi_op_bytes(op) > flat_most(ranks);
 }
 
-/* The fast path: begins an exchange, and spins until the others have come. */
+/* The fast path: begins an exchange, and spins until the other ranks have arrived. */
 static enum msi_advance try_now(struct mst_work *work) {
     const struct msi_comm *comm = work->comm;
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
@@ -161,8 +161,8 @@ static const struct msi_call_signature *signature_of(const struct mst_work *work
     return &msi_native(work->comm)->peers.region->areas[rank].slots[seq % MSI_SLOTS].signature;
 }
 
-/* The rank that another blames for its failure, and what that one called, if it was something else than
- * the others. */
+/* Writes the rank that a failed rank blames, and what the blamed rank called, if that differs from the
+ * others. */
 static const char *show_blamed(const struct msi_comm *comm, int rank, uint64_t seq, mst_status status,
                                char *out, size_t size) {
     char what[200];
@@ -190,7 +190,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     void *context = comm->hooks.context;
     if (culprit < 0 || culprit >= comm->size) culprit = rank;
     int blamed_rank = culprit;
-    if (culprit == comm->rank) culprit = rank; /* only the other knows why it blames this one */
+    if (culprit == comm->rank) culprit = rank; /* only the other rank knows why it blames this one */
     struct mst_work *own = msi_comm_next_active(comm, NULL);
     if (status == MST_ERR_PEER_LOST) {
         comm->hooks.refresh(context);
@@ -213,7 +213,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
 static bool hear_failure(struct msi_comm *comm) {
     const struct msi_shm_region *region = msi_native(comm)->peers.region;
     for (int r = 0; r < comm->size; r++) {
-        /* From announce_failure. */
+        /* Written by announce_failure. */
         uint64_t gave_up = atomic_load_explicit(&region->areas[r].gave_up, memory_order_acquire);
         if (r == comm->rank || gave_up == 0) continue;
         fail_as(comm, r, gave_up);
@@ -229,7 +229,7 @@ static void announce_failure(const struct mst_work *work) {
     if (!region) return;
     uint64_t what = (uint64_t)f->status | (message ? MSI_GAVE_UP_MESSAGE : 0);
     uint64_t seq = !message && work->begun && work->fault.seq ? work->fault.seq : region->seq;
-    /* Read by hear_failure of the others. */
+    /* Read by hear_failure of the other ranks. */
     msi_shm_region_post(region, &msi_shm_region_own(region)->gave_up,
                         seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
 }
@@ -239,8 +239,8 @@ static void accept_links(struct msi_comm *comm) {
 }
 
 /*
- * In a barrier that this rank has announced, a rank that has not come yet; else -1. The last by number: ranks
- * tend to come in order, and then no rank is woken before all are there.
+ * In a barrier that this rank has announced, a rank that has not arrived yet; else -1. The last by number:
+ * ranks tend to arrive in order, and then no rank is woken before all have arrived.
  */
 static int awaited(const struct msi_comm *comm, const struct mst_work *work) {
     if (!work || work->op.desc.kind != MST_KIND_BARRIER || !work->begun) return -1;

@@ -8,8 +8,8 @@ enum {
     CHUNK = 64 << 10,
     CHUNK_OF_MEDIUM = 16 << 10, /* so that a medium message is cut into several rounds that overlap */
     MEDIUM = 256 << 10,
-    /* Below, copying into a cell costs less than waiting for the readers: bytes of a block, and of all
-     * blocks. */
+    /* Below these sizes, copying into a cell costs less than waiting for the readers: bytes of a block, and
+     * of all blocks. */
     DIRECT_FROM = 4 << 10,
     DIRECT_OVER = 8 << 10,
     ROUNDS_MOST = MSI_ALL_ROUNDS - 1,
@@ -23,9 +23,9 @@ enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll) {
     msi_fence_reads();
     for (int rank = 0; rank < coll->region->size; rank++) {
         if (rank == coll->region->rank || !publishes(coll, rank))
-            continue; /* has not announced, or needs not */
+            continue; /* has not announced the operation, or need not */
         if (msi_shm_slot(coll, rank)->mode != MSI_SLOT_DIRECT) continue;
-        /* From announce_failure (engine.c), before the call returns there. */
+        /* Written by announce_failure (engine.c), before the call returns there. */
         if (atomic_load_explicit(&coll->region->areas[rank].gave_up, memory_order_acquire))
             return msi_fault(coll->work, MST_ERR_PEER_LOST, rank, "it gave up an operation");
     }
@@ -35,13 +35,12 @@ enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll) {
 enum msi_advance msi_shm_differs(struct msi_shm_coll *coll, int rank) {
     if ((uint32_t)atomic_load_explicit(&msi_shm_slot(coll, rank)->flag, memory_order_relaxed) !=
         coll->work->op.hash)
-        return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "ranks called different things");
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "the calls differ");
     uint64_t seq = 0;
     int other = msi_shm_region_verify(coll->region, coll->seq, &seq);
     if (other < 0)
-        return msi_fault(coll->work, MST_ERR_MISMATCH, rank,
-                         "ranks called different things some operations before");
-    msi_fault(coll->work, MST_ERR_MISMATCH, other, "ranks called different things");
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank, "the calls differed some operations earlier");
+    msi_fault(coll->work, MST_ERR_MISMATCH, other, "the calls differ");
     coll->work->fault.seq = seq;
     return MSI_FAILED;
 }
@@ -69,7 +68,7 @@ static size_t longest(const struct msi_shm_coll *coll) {
     return most * coll->in.element;
 }
 
-/* Bytes that blocks are cut into; the same on all ranks, and a multiple of every element size. */
+/* The size of the pieces of a block; the same on all ranks, and a multiple of every element size. */
 static size_t chunk_for(const struct msi_shm_coll *coll) {
     size_t len = coll->parts || coll->src_rank == coll->region->rank || coll->src_rank < 0 ? coll->in.each
                                                                                            : coll->out.each;
@@ -176,8 +175,7 @@ static void copy_own(const struct msi_shm_coll *coll) {
 static enum msi_advance announce(struct msi_shm_coll *coll) {
     struct msi_shm_region *region = coll->region;
     if (coll->rounds > ROUNDS_MOST)
-        return msi_fault(coll->work, MST_ERR_LIMIT, -1,
-                         "blocks of so many bytes are too large for so many ranks");
+        return msi_fault(coll->work, MST_ERR_LIMIT, -1, "the blocks are too large for this number of ranks");
     if (!msi_shm_region_may_announce(region, coll->seq)) return MSI_BLOCKED;
     if (coll->mode == MSI_SLOT_BIG && !msi_shm_big_free(region)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
@@ -217,8 +215,8 @@ static bool lengths_agree(struct msi_shm_coll *coll, int rank) {
     return lens[coll->region->rank] == expected(coll, rank);
 }
 
-/* Address of what a rank has published for this one, of a round that is there; NULL if that makes no
- * sense. */
+/* The address of the data that a rank has published for this rank in a complete round; NULL if it is
+ * invalid. */
 static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
     const struct msi_area *area = &coll->region->areas[rank];
     const struct msi_slot *slot = msi_shm_slot(coll, rank);
@@ -241,15 +239,14 @@ static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
     }
 }
 
-/* The first look at a source rank: did it call the same, and how many rounds will it take? */
+/* The first check of a source rank: did it make the same call, and how many rounds does it take? */
 static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     enum msi_advance seen = msi_shm_see(coll, rank);
     if (seen != MSI_MOVED) return seen;
     if (msi_shm_is_barrier(coll)) return MSI_MOVED;
     if (!lengths_agree(coll, rank))
-        return msi_fault(
-            coll->work, MST_ERR_MISMATCH, rank,
-            "what the one sends, by its .in_splits, is not what the other expects, by its .out_splits");
+        return msi_fault(coll->work, MST_ERR_MISMATCH, rank,
+                         "the .in_splits of one rank differ from the .out_splits of the other");
     enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
     uint32_t rounds = rounds_for(coll, expected(coll, rank), mode);
     if (rounds > coll->to_drain) coll->to_drain = rounds;
@@ -257,7 +254,7 @@ static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     return MSI_MOVED;
 }
 
-/* Can the present round of a rank be read? */
+/* Can the current round of a rank be read? */
 static enum msi_advance look(struct msi_shm_coll *coll, int rank) {
     if (coll->drained == 0) {
         enum msi_advance met = meet(coll, rank);
@@ -271,7 +268,7 @@ static enum msi_advance look(struct msi_shm_coll *coll, int rank) {
     return MSI_MOVED;
 }
 
-/* How many bytes the present round has from a rank, and their offset in its block. */
+/* How many bytes the current round has from a rank, and their offset in its block. */
 static size_t piece(const struct msi_shm_coll *coll, int rank, size_t *at) {
     enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
     size_t len = expected(coll, rank),
@@ -285,7 +282,8 @@ static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
     size_t at, len = piece(coll, rank, &at);
     if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
     const char *from = source(coll, rank, coll->drained);
-    if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, "what it published cannot be mapped");
+    if (!from)
+        return msi_fault(coll->work, MST_ERR_SYSTEM, rank, "a buffer that it published cannot be mapped");
     if (coll->work->op.reducer)
         coll->sources[rank] = from;
     else
@@ -301,8 +299,8 @@ static void reduce_local(struct msi_shm_coll *coll) {
     msi_shm_reduce(coll, coll->out.base + at, NULL, len / coll->in.element);
 }
 
-/* Reads the present round from all source ranks, beginning with the next rank so that not all read from
- * one. */
+/* Reads the current round from all source ranks. Begins with the next rank, so that not all ranks read from
+ * the same one. */
 static enum msi_advance drain_round(struct msi_shm_coll *coll) {
     struct msi_shm_region *region = coll->region;
     for (; coll->peer < region->size; coll->peer++) {

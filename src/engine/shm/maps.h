@@ -13,7 +13,7 @@ struct msi_maps;
 struct msi_maps *msi_maps_new(int ranks);
 void msi_maps_free(struct msi_maps *maps);
 
-/* The address of len bytes, skip bytes behind where; NULL if they cannot be mapped or are outside of their
+/* The address of len bytes, skip bytes after where; NULL if they cannot be mapped or are outside of their
  * piece. */
 void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_arena_ref *where, size_t skip,
                     size_t len);

@@ -1,8 +1,8 @@
 /*
  * shm_coll.h - collectives among the ranks of one host, through the region that they share.
  *
- * Nearly all are one thing, an exchange: some ranks publish their input, all of it or a part for each reader,
- * and some ranks read what was published and copy or reduce it.
+ * Nearly every collective is an exchange: some ranks publish their input, all of it or a part for each
+ * reader, and some ranks read what was published and copy or reduce it.
  *
  *                    src rank     layout   dst rank  action
  *   broadcast        root         whole    all       copy
@@ -15,9 +15,9 @@
  *   reduce_scatter   all          parts    all       reduce
  *   barrier          all          nothing  all       -
  *
- * What is published is in the slot itself, in a small cell, in big cells that are filled and drained round by
- * round, or stays in place if it is memory that the others can map. Reductions are always in rank order, by
- * the rank that needs the result or once for all: every rank gets the same bits.
+ * Published data is in the slot itself, in a small cell, in big cells that are filled and drained round by
+ * round, or stays in place if it is memory that the other ranks can map. Reductions are always in rank order,
+ * by the rank that needs the result or once for all: every rank gets the same bits.
  *
  * An operation is advanced until it is done and never blocks. Bytes moved per rank, n ranks, p bytes
  * published: p in and the p of every source rank out; one transfer of a cache line per source rank for what
@@ -45,7 +45,7 @@ enum msi_shm_phase { MSI_ANNOUNCE, MSI_MEET, MSI_MOVE, MSI_SETTLE };
 /* The state of one collective. */
 struct msi_shm_coll {
     enum msi_advance (*advance)(struct msi_shm_coll *coll);
-    bool (*waits_for)(const struct msi_shm_coll *coll, int rank); /* still something of that rank? */
+    bool (*waits_for)(const struct msi_shm_coll *coll, int rank); /* does it still need data of that rank? */
     struct mst_work *work;
     struct msi_shm_region *region;
 
@@ -59,7 +59,7 @@ struct msi_shm_coll {
     struct msi_blocks
         out; /* copy: a block for each source rank, where there are several; reduce: one block */
 
-    /* Where in (and for a large all_reduce out) are, if the others may use them in place until the
+    /* The locations of in, and for a large all_reduce of out, if other ranks may use them in place until the
      * operation is over. */
     struct msi_arena_ref in_where, out_where;
 
@@ -70,7 +70,7 @@ struct msi_shm_coll {
     uint32_t rounds, filled; /* of what this rank publishes */
     uint32_t drained, to_drain;
     int peer;       /* how many of the source ranks this round has seen */
-    bool must_tell; /* a source rank waits to hear how far this rank has read */
+    bool must_tell; /* a source rank waits until this rank says how far it has read */
 
     /* An entry per rank. */
     const void **sources;
@@ -78,7 +78,7 @@ struct msi_shm_coll {
     size_t *in_starts, *out_starts;
 };
 
-/* The state of an operation; the arrays of a collective are behind it. */
+/* The state of an operation; the arrays of a collective follow it. */
 struct msi_shm_op {
     struct msi_p2p_request message; /* first: p2p/ expects it there */
     struct msi_shm_coll coll;
@@ -98,14 +98,14 @@ void msi_shm_all_reduce(struct msi_shm_coll *coll);
 
 /*
  * The fast path for small exchanges: announces the exchange, if all that this rank publishes fits into a slot
- * or a small cell and the slot is free, without looking whether another rank has come. False: nothing has
+ * or a small cell and the slot is free. Does not check whether other ranks have arrived. False: nothing has
  * happened.
  */
 bool msi_shm_begin_now(struct msi_shm_coll *coll);
-/* Reads what is there of it. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: it is more than can be read
- * at once. */
+/* Reads the data that has been published so far. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: there is
+ * more than can be read at once. */
 enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll);
-/* Continues what msi_shm_begin_now has begun as an exchange. */
+/* Continues an operation that msi_shm_begin_now has begun, as an exchange. */
 void msi_shm_resume(struct msi_shm_coll *coll);
 
 /* Ranks that have not begun the operation: writes at most max and returns how many there are. */
@@ -118,7 +118,7 @@ static inline struct msi_slot *msi_shm_slot(const struct msi_shm_coll *coll, int
 static inline bool msi_shm_is_barrier(const struct msi_shm_coll *coll) {
     return coll->work->op.desc.kind == MST_KIND_BARRIER;
 }
-/* Reduces so many elements of coll->sources, one array per rank; copy may be NULL. */
+/* Reduces count elements of coll->sources, one array per rank; copy may be NULL. */
 static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, void *copy, size_t count) {
     const struct msi_op *op = &coll->work->op;
     struct msi_reduce_scale scale = {op->desc.factor, coll->region->size};
@@ -129,7 +129,7 @@ static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const
                                 size_t skip, size_t len) {
     return msi_maps_find(msi_shm(coll->work->comm)->maps, rank, where, skip, len);
 }
-/* Lets the others read this rank's input in place, if that is possible and pays: sets in_where. */
+/* Lets other ranks read this rank's input in place, if that is possible and faster: sets in_where. */
 bool msi_shm_share_input(struct msi_shm_coll *coll);
 /* How many blocks a cell has: a rank publishes none for itself. */
 static inline size_t msi_shm_blocks(const struct msi_shm_coll *coll) {
@@ -142,11 +142,11 @@ static inline size_t msi_shm_part(const struct msi_shm_coll *coll, int src_rank,
 /* Have all readers read what this rank last put into its big cells? */
 bool msi_shm_big_free(const struct msi_shm_region *region);
 /*
- * Fails if a rank whose memory is used in place has failed: its program may use that memory again, and what
- * was read there may be anything. Must be called after reading.
+ * Fails if a rank whose memory is used in place has failed: its program may have changed that memory, so the
+ * data that was read may be wrong. Must be called after reading.
  */
 enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll);
-/* Announces the operation, in a slot whose payload is there. */
+/* Announces the operation, in a slot whose payload is complete. */
 static inline void msi_shm_announce(const struct msi_shm_coll *coll, struct msi_slot *slot,
                                     enum msi_slot_mode mode) {
     struct msi_shm_region *region = coll->region;
@@ -159,7 +159,7 @@ static inline void msi_shm_announce(const struct msi_shm_coll *coll, struct msi_
     region->signatures[coll->seq % MSI_SLOTS] = op->hash;
     region->history = ((region->history ^ op->hash) * 0x9E3779B1u) ^ region->history >> 16;
 }
-/* All ranks were seen to have announced it. */
+/* Called when all ranks have announced the operation. */
 static inline void msi_shm_all_came(const struct msi_shm_coll *coll) {
     coll->region->synced = coll->region->verified = coll->seq;
 }

@@ -29,7 +29,7 @@ static char *target(const struct msi_shm_coll *coll, int rank, size_t each) {
     return d->out_list ? d->out_list[rank] : (char *)d->out + (size_t)rank * each;
 }
 
-/* Writes what the others read. */
+/* Writes the data that other ranks read. */
 static void put(const struct msi_shm_coll *coll, unsigned char *to, size_t each) {
     const char *in = coll->work->op.desc.in;
     int me = coll->region->rank;
@@ -79,7 +79,7 @@ bool msi_shm_begin_now(struct msi_shm_coll *coll) {
     return true;
 }
 
-/* What another rank has published for this one; NULL: it is not in a slot or a small cell. */
+/* The data that another rank has published for this rank; NULL: it is not in a slot or a small cell. */
 static const unsigned char *find(const struct msi_shm_coll *coll, int rank, size_t len) {
     const struct msi_slot *slot = msi_shm_slot(coll, rank);
     size_t at = msi_shm_part(coll, rank, coll->region->rank) * len;
@@ -90,7 +90,7 @@ static const unsigned char *find(const struct msi_shm_coll *coll, int rank, size
 
 enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll) {
     const struct msi_shm_region *region = coll->region;
-    size_t len = block_bytes(coll); /* 0 of a barrier */
+    size_t len = block_bytes(coll); /* 0 for a barrier */
     if (!reads(coll) || coll->src_rank == region->rank) return MSI_DONE;
     for (; coll->peer < region->size; coll->peer++) {
         int next = region->rank + coll->peer, rank = next < region->size ? next : next - region->size;
@@ -113,7 +113,7 @@ enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll) {
     return MSI_DONE;
 }
 
-/* Reads again what was read. */
+/* Reads everything again. */
 void msi_shm_resume(struct msi_shm_coll *coll) {
     uint64_t seq = coll->seq;
     msi_shm_exchange(coll);

@@ -55,27 +55,18 @@ static bool same_unit(const struct msi_action *message, const struct msi_action 
            message->chunk == step->chunk;
 }
 
-static mst_status check_receive(struct checker *c, uint32_t i) {
+static mst_status check_message(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
+    bool in = a->kind == MSI_ACT_RECEIVE;
     if (a->channel >= MSI_CHANNELS) return fault(c, i, "the channel does not exist");
-    if (a->slot < 0 || a->slot >= c->list->slots[a->channel][MSI_IN_SLOT])
+    if (a->slot < 0 || a->slot >= c->list->slots[a->channel][in ? MSI_IN_SLOT : MSI_OUT_SLOT])
         return fault(c, i, "the buffer does not exist");
-    uint32_t *holds = &c->in[a->channel][a->slot];
-    if (*holds != MSI_NO_ACTION)
+    uint32_t *holds = &(in ? c->in : c->out)[a->channel][a->slot];
+    if (in && *holds != MSI_NO_ACTION)
         return fault(c, i, "the buffer still holds the message of action %u", *holds);
-    *holds = i;
-    return MST_OK;
-}
-
-static mst_status check_send(struct checker *c, uint32_t i) {
-    const struct msi_action *a = &c->list->actions[i];
-    if (a->channel >= MSI_CHANNELS) return fault(c, i, "the channel does not exist");
-    if (a->slot < 0 || a->slot >= c->list->slots[a->channel][MSI_OUT_SLOT])
-        return fault(c, i, "the buffer does not exist");
-    uint32_t *writer = &c->out[a->channel][a->slot];
-    if (*writer == MSI_NO_ACTION || c->list->actions[*writer].output != i)
+    if (!in && (*holds == MSI_NO_ACTION || c->list->actions[*holds].output != i))
         return fault(c, i, "the buffer does not hold data for this send");
-    *writer = i;
+    *holds = i;
     return MST_OK;
 }
 
@@ -198,9 +189,7 @@ static mst_status check_action(struct checker *c, uint32_t i) {
     const struct msi_action *a = &c->list->actions[i];
     if (!in_range(spec_of(c), a)) return fault(c, i, "its unit does not exist");
     c->done[a->kind]++;
-    if (a->kind == MSI_ACT_RECEIVE) return check_receive(c, i);
-    if (a->kind == MSI_ACT_SEND) return check_send(c, i);
-    return check_step(c, i);
+    return a->kind == MSI_ACT_RECEIVE || a->kind == MSI_ACT_SEND ? check_message(c, i) : check_step(c, i);
 }
 
 /* Each unit was seen at most once, so the counts decide. */

@@ -14,7 +14,7 @@ int msi_step_writes(const struct msi_schedule_spec *spec, int stage, const struc
 int msi_stage_channel_to(const struct msi_schedule_spec *spec, int channel, int stage);
 int msi_stage_channel_from(const struct msi_schedule_spec *spec, int channel, int stage);
 
-/* Makes the list from the n steps of msi_order and frees the old list. MST_ERR_MEMORY: list is unchanged. */
+/* Makes the list from the n ordered steps and frees the old list. MST_ERR_MEMORY: list is unchanged. */
 mst_status msi_insert_messages(const struct msi_schedule_spec *spec, int stage,
                                const struct msi_action *steps, size_t n, struct msi_stage_list *list);
 

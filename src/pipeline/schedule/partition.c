@@ -139,13 +139,3 @@ mst_status msi_partition_weighted(const struct msi_layer_costs *costs, int layer
     free(t.choice);
     return st;
 }
-
-double msi_partition_largest(const struct msi_layer_costs *costs, int parts, const int *starts) {
-    double largest = 0;
-    for (int part = 0; part < parts; part++) {
-        double cost = (part == 0 ? costs->first : 0) + (part == parts - 1 ? costs->last : 0);
-        for (int i = starts[part]; i < starts[part + 1]; i++) cost += costs->layers ? costs->layers[i] : 1;
-        if (cost > largest) largest = cost;
-    }
-    return largest;
-}

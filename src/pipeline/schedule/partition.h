@@ -25,7 +25,4 @@ struct msi_layer_costs {
  */
 mst_status msi_partition_weighted(const struct msi_layer_costs *costs, int layers, int parts, int *starts);
 
-/* The cost of the largest part. */
-double msi_partition_largest(const struct msi_layer_costs *costs, int parts, const int *starts);
-
 #endif

@@ -146,22 +146,11 @@ size_t msi_schedule_units(const struct msi_schedule_spec *spec);
 int msi_schedule_keeps_bound(const struct msi_schedule_spec *spec, int stage);
 
 /*
- * The duration if each part's forward takes forward, each backward backward, and messages 0. With p stages, m
- * micro-batches, v chunks and q = the group's batches x micro-batches:
- *   gpipe, 1f1b  (m + p - 1)·(f + b)
- *   interleaved  (v·m + p - 1)·(f + b) where m ≥ p, else (v·p + m - 1)·(f + b)
- *   stream       f·(p - 1 + the sum over groups of (tokens - 1)·max(p, q) + q)
- * This is the lower bound for such schedules, and the schedules reach it.
- */
-double msi_schedule_formula(const struct msi_schedule_spec *spec, double forward, double backward);
-
-/*
  * Interleaved: a group of micro-batches runs through all chunks before the next group begins. In Megatron a
  * group has as many micro-batches as stages, which must divide their number. Here the micro-batches are
  * distributed evenly over m / stages groups, so that no group is smaller than the number of stages. Without a
  * remainder this is Megatron's order. Fewer micro-batches than stages form one group.
  */
-int msi_interleaved_groups(const struct msi_schedule_spec *spec);
 int msi_interleaved_group_size(const struct msi_schedule_spec *spec, int group);
 
 #endif

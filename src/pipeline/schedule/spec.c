@@ -1,4 +1,4 @@
-/* spec.c - limits, bounds and formulas of a spec. See schedule.h. */
+/* spec.c - limits and bounds of a spec. See schedule.h. */
 #include "base/error.h"
 #include "pipeline/schedule/schedule.h"
 
@@ -25,10 +25,6 @@ bool msi_schedule_trains(int kind) {
 
 static int least(int a, int b) {
     return a < b ? a : b;
-}
-
-static int most(int a, int b) {
-    return a > b ? a : b;
 }
 
 static void fill_in(struct msi_schedule_spec *s) {
@@ -82,12 +78,8 @@ size_t msi_schedule_units(const struct msi_schedule_spec *spec) {
     return (size_t)spec->batches * (size_t)spec->tokens * (size_t)spec->micros;
 }
 
-int msi_interleaved_groups(const struct msi_schedule_spec *spec) {
-    return most(1, spec->micros / spec->stages);
-}
-
 int msi_interleaved_group_size(const struct msi_schedule_spec *spec, int group) {
-    int groups = msi_interleaved_groups(spec);
+    int groups = spec->micros > spec->stages ? spec->micros / spec->stages : 1;
     return spec->micros / groups + (group < spec->micros % groups);
 }
 
@@ -100,27 +92,9 @@ int msi_schedule_keeps_bound(const struct msi_schedule_spec *spec, int stage) {
         return 1;
     case MSI_GPIPE:
         return m;
-    case MSI_1F1B:
-        return least(later + 1, m);
     default:
-        if (spec->chunks == 1) return least(later + 1, m);
+        if (spec->chunks == 1) return least(later + 1, m); /* 1f1b */
         return least(spec->chunks * m,
                      2 * later + (spec->chunks - 1) * msi_interleaved_group_size(spec, 0) + 1);
     }
-}
-
-static double stream_formula(const struct msi_schedule_spec *s) {
-    double steps = s->stages - 1;
-    for (int first = 0; first < s->batches; first += s->inner) {
-        int q = least(s->inner, s->batches - first) * s->micros;
-        steps += (s->tokens - 1.0) * most(s->stages, q) + q;
-    }
-    return steps;
-}
-
-double msi_schedule_formula(const struct msi_schedule_spec *spec, double forward, double backward) {
-    int p = spec->stages, m = spec->micros;
-    if (spec->kind == MSI_STREAM) return stream_formula(spec) * forward;
-    if (spec->kind == MSI_FORWARD_ALL) return (m + p - 1.0) * forward;
-    return ((double)spec->chunks * most(m, p) + least(m, p) - 1) * (forward + backward);
 }

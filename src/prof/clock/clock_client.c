@@ -78,37 +78,35 @@ static void *run(void *context) {
     return NULL;
 }
 
+static void release(struct msi_clock_client *c) {
+    disconnect(c);
+    mst_cancel_free(c->end);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
 mst_status msi_clock_client_open(const struct msi_address *address, struct msi_clock_client **client) {
     struct msi_clock_client *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     made->address = *address;
     made->fd = -1;
-    mst_status st = mst_cancel_new(&made->end);
-    if (st != MST_OK) {
-        free(made);
-        return st;
-    }
     pthread_mutex_init(&made->lock, NULL);
-    burst(made);
-    int error = msi_thread_start(&made->thread, run, made);
-    if (error) {
-        disconnect(made);
-        mst_cancel_free(made->end);
-        free(made);
-        return msi_fail_errno(error, "cannot start the thread of the clock client");
-    }
-    *client = made;
-    return MST_OK;
+    mst_status st = mst_cancel_new(&made->end);
+    if (st == MST_OK) burst(made);
+    int error = st == MST_OK ? msi_thread_start(&made->thread, run, made) : 0;
+    if (error) st = msi_fail_errno(error, "cannot start the thread of the clock client");
+    if (st == MST_OK)
+        *client = made;
+    else
+        release(made);
+    return st;
 }
 
 void msi_clock_client_close(struct msi_clock_client *c) {
     if (!c) return;
     mst_cancel_fire(c->end);
     pthread_join(c->thread, NULL);
-    disconnect(c);
-    mst_cancel_free(c->end);
-    pthread_mutex_destroy(&c->lock);
-    free(c);
+    release(c);
 }
 
 bool msi_clock_client_offset(struct msi_clock_client *c, int64_t at, int64_t *offset, int64_t *error) {

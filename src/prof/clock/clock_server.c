@@ -102,16 +102,15 @@ mst_status msi_clock_server_open(const char *host, int clients, struct msi_clock
     made->most = clients;
     made->fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
     made->fds[0] = (struct pollfd){.fd = eventfd(0, EFD_CLOEXEC), .events = POLLIN};
-    mst_status st = made->fds[0].fd >= 0 ? MST_OK : msi_fail_errno(errno, "cannot make an eventfd");
+    mst_status st = made->fds[0].fd >= 0 ? MST_OK : msi_fail_errno(errno, "cannot create an eventfd");
     if (st == MST_OK) st = listen_at(host, &made->fds[1].fd, port);
     int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
     if (error) st = msi_fail_errno(error, "cannot start the thread of the clock server");
-    if (st != MST_OK) {
+    if (st == MST_OK)
+        *server = made;
+    else
         release(made);
-        return st;
-    }
-    *server = made;
-    return MST_OK;
+    return st;
 }
 
 void msi_clock_server_close(struct msi_clock_server *s) {

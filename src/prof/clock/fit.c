@@ -10,9 +10,7 @@ void msi_fit_answer(struct msi_fit *fit, int64_t a, int64_t t, int64_t b) {
     if (a < 0 || b < a || b > MSI_TIME_MOST || t < 0 || t > MSI_TIME_MOST) return;
     struct msi_fit_point point = {
         .at = a + (b - a) / 2, .offset = t - (a + (b - a) / 2), .error = (b - a) / 2 + 1};
-    if (fit->answered && point.error >= fit->best.error) return;
-    fit->best = point;
-    fit->answered = true;
+    if (!fit->best.error || point.error < fit->best.error) fit->best = point;
 }
 
 /* The slope of the line through the points, weighted by their errors. */
@@ -42,11 +40,11 @@ static double find_slope(const struct msi_fit *fit) {
 }
 
 bool msi_fit_burst(struct msi_fit *fit) {
-    if (!fit->answered) return false;
+    if (!fit->best.error) return false;
     fit->points[fit->next] = fit->best;
     fit->next = (fit->next + 1) % MSI_FIT_KEPT;
     if (fit->n < MSI_FIT_KEPT) fit->n++;
-    fit->answered = false;
+    fit->best.error = 0;
     fit->slope = find_slope(fit);
     return true;
 }

@@ -25,9 +25,8 @@ struct msi_fit_point {
 struct msi_fit {
     struct msi_fit_point points[MSI_FIT_KEPT]; /* a ring */
     int n, next;
-    struct msi_fit_point best; /* of the current burst, if answered */
-    bool answered;
-    double slope; /* how much faster the other clock runs */
+    struct msi_fit_point best; /* of the current burst; error 0: no answer yet */
+    double slope;              /* how much faster the other clock runs */
 };
 
 /* Adds an answer: asked at a, answered with t, received at b. Invalid times are ignored. */

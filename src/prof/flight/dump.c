@@ -50,24 +50,19 @@ void msi_flight_clear_world(const void *world) {
     pthread_mutex_unlock(&target.lock);
 }
 
-struct buffers {
-    struct msi_flight copy;
-    struct msi_flight_snapshot snapshot;
-};
-
 /* Under the lock. 0, or an errno; ENODATA: nothing is recorded. */
 static int write_to(const char *path, const struct msi_flight_failure *failure) {
     struct msi_buf text = {0};
-    struct buffers *b = aligned_alloc(64, (sizeof *b + 63) / 64 * 64);
-    if (!b) return ENOMEM;
+    struct msi_flight_snapshot *snapshot = malloc(sizeof *snapshot);
+    if (!snapshot) return ENOMEM;
     int error = ENODATA;
     target.id.pid = getpid();
-    if (msi_flight_copy_own(&b->copy) && msi_flight_read(&b->copy, msi_tick_look(), &b->snapshot)) {
-        msi_flight_write(&b->snapshot.view, &target.id, failure, &text);
+    if (msi_flight_read_own(snapshot)) {
+        msi_flight_write(&snapshot->view, &target.id, failure, &text);
         error = msi_flight_save(path, &text);
     }
     msi_buf_free(&text);
-    free(b);
+    free(snapshot);
     return error;
 }
 

@@ -1,14 +1,13 @@
-/* flight.c - the writer of the flight recorder, and copies of it. See flight.h. Any thread. */
+/* flight.c - the writer of the flight recorder. See flight.h. Any thread. */
 #include "prof/flight/flight.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "prof/record/sink.h"
+#include "prof/flight/view.h"
+#include "prof/record/op_trace.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Atomic unsigned msi_sinks;
 
 _Atomic(struct msi_flight *) msi_flight;
 _Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SITES];
@@ -150,64 +149,11 @@ struct msi_flight_entry *msi_flight_find_entry(struct msi_flight *f, uint64_t *n
     return &unused;
 }
 
-static void copy_sites(const struct msi_flight *from, struct msi_flight *to) {
-    for (int i = 0; i < MSI_FLIGHT_SITE_ENTRIES; i++) {
-        const struct msi_flight_site *site = &from->sites[i];
-        struct msi_flight_site *copied = &to->sites[i];
-        memcpy(copied->operation, site->operation, sizeof site->operation);
-        memcpy(copied->file, site->file, sizeof site->file);
-        memcpy(copied->function, site->function, sizeof site->function);
-        set(copied->line, get(site->line));
-    }
-}
-
-static void copy_groups(const struct msi_flight *from, struct msi_flight *to) {
-    for (int i = 0; i < MSI_FLIGHT_GROUPS; i++) {
-        const struct msi_flight_group_entry *group = &from->groups[i];
-        uint32_t size = atomic_load_explicit(&group->size, memory_order_acquire);
-        uint32_t generation = get(group->generation);
-        memcpy(to->groups[i].name, group->name, MSI_FLIGHT_GROUP);
-        set(to->groups[i].id, get(group->id));
-        set(to->groups[i].generation, generation);
-        for (int k = 0; k < MSI_FLIGHT_WORDS; k++) set(to->groups[i].members[k], get(group->members[k]));
-        msi_fence_reads();
-        bool same = get(group->size) == size && (get(group->generation) ^ generation) % DESTROYED == 0;
-        set(to->groups[i].size, same ? size : 0);
-    }
-}
-
-static void copy_entry(const struct msi_flight_entry *from, struct msi_flight_entry *to) {
-    uint64_t number_state = atomic_load_explicit(&from->number_state, memory_order_acquire); /* rule 3 */
-    set(to->seq, get(from->seq));
-    set(to->count, get(from->count));
-    set(to->begin, get(from->begin));
-    set(to->end, get(from->end));
-    set(to->site_group, get(from->site_group));
-    set(to->dtype_peer, get(from->dtype_peer));
-    set(to->tag_type, get(from->tag_type));
-    msi_fence_reads();
-    /* Another state of the same operation changes no field but the end. */
-    bool same = get(from->number_state) >> 3 == number_state >> 3;
-    set(to->number_state, same ? number_state : 0);
-}
-
-void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to) {
-    memset(to, 0, sizeof *to);
-    set(to->magic, get(from->magic));
-    set(to->first_tick, get(from->first_tick));
-    set(to->first_time, get(from->first_time));
-    set(to->unix_time, get(from->unix_time));
-    for (int i = 0; i < MSI_FLIGHT_ENTRIES; i++) copy_entry(&from->entries[i], &to->entries[i]);
-    set(to->next, get(from->next));
-    copy_sites(from, to); /* after the entries, which refer to them */
-    copy_groups(from, to);
-}
-
-bool msi_flight_copy_own(struct msi_flight *to) {
+bool msi_flight_read_own(struct msi_flight_snapshot *snapshot) {
     const struct msi_flight *own = msi_flight_get();
     if (!own) return false;
     pthread_mutex_lock(&lock); /* texts do not change meanwhile */
-    msi_flight_copy(own, to);
+    bool any = msi_flight_read(own, msi_tick_look(), snapshot);
     pthread_mutex_unlock(&lock);
-    return true;
+    return any;
 }

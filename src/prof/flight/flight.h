@@ -9,7 +9,7 @@
  *     each other: if two begin at the same moment they may share an entry, and the one whose number was
  *     overwritten notices. Readers trust nothing.
  *  3. A writer clears number_state, writes the fields, and stores number_state last (release).
- *     msi_flight_copy loads it (acquire) before the fields and again after them.
+ *     msi_flight_read (view.h) loads it (acquire) before the fields and again after them.
  *  4. Texts are stored once per call site and never overwritten. A call site without space has no texts.
  *  5. A group has an entry from its creation. After its end the entry stays until another group needs it. The
  *     new group has another generation, by which operations of the old group are told apart.
@@ -105,11 +105,6 @@ __attribute__((visibility("hidden"))) extern _Atomic(struct msi_flight *) msi_fl
 static inline struct msi_flight *msi_flight_get(void) {
     return atomic_load_explicit(&msi_flight, memory_order_acquire);
 }
-
-/* Copies a recorder that is being written. Entries that change meanwhile are empty in the copy. */
-void msi_flight_copy(const struct msi_flight *from, struct msi_flight *to);
-/* Copies this process's recorder; false: there is none. */
-bool msi_flight_copy_own(struct msi_flight *to);
 
 /*
  * Adds a group. world and id are the same on all ranks; id is unique in the world. ranks NULL: 0, 1, 2, …

@@ -1,5 +1,5 @@
 /*
- * view.h - a checked view of a rank's flight recorder, made from a copy of the recorder or from a file. Pure.
+ * view.h - a checked view of a rank's flight recorder, made from the recorder or from a file. Pure.
  *
  * The bytes may be anything, since a rank with a memory error may have overwritten its recorder. Numbers are
  * checked, texts are terminated and free of control characters, and entries that make no sense are left out.
@@ -71,9 +71,14 @@ struct msi_flight_snapshot {
     } sites[MSI_FLIGHT_SITE_ENTRIES];
 };
 
-/* Reads a copy; look is taken after it. False: nothing was ever recorded, and the view is empty. */
-bool msi_flight_read(const struct msi_flight *copy, struct msi_tick_look look,
+/*
+ * Reads a recorder that may be written meanwhile: entries that change are left out. look says what time it
+ * is. False: nothing was ever recorded, and the view is empty.
+ */
+bool msi_flight_read(const struct msi_flight *flight, struct msi_tick_look look,
                      struct msi_flight_snapshot *snapshot);
+/* Reads this process's recorder (flight.c). */
+bool msi_flight_read_own(struct msi_flight_snapshot *snapshot);
 
 /* The operation that the rank is in: the newest started one, or else the oldest queued one; NULL: none. */
 const struct msi_flight_op *msi_flight_current(const struct msi_flight_view *view);

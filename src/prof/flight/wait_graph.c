@@ -18,16 +18,17 @@ struct completed {
     int64_t begin;
 };
 
-static void note_completed(struct completed *completed, const struct msi_flight_op *op) {
-    if (op->state != MSI_FLIGHT_DONE) return;
-    completed->any = true;
-    if (op->begin > completed->begin) completed->begin = op->begin;
-}
-
-/* Does the rank wait in it? A failed operation counts even if its group was destroyed afterwards. */
+/*
+ * Does the rank wait in it? A failed operation counts even if its group was destroyed afterwards. Called for
+ * the operations of a rank from the newest to the oldest, to find the completed ones.
+ */
 static bool is_open(const struct msi_wait_graph *g, int rank, const struct msi_flight_op *op,
-                    const struct completed *completed) {
-    if (op->state == MSI_FLIGHT_DONE) return false;
+                    struct completed *completed) {
+    if (op->state == MSI_FLIGHT_DONE) {
+        completed->any = true;
+        if (op->begin > completed->begin) completed->begin = op->begin;
+        return false;
+    }
     if (op->state != MSI_FLIGHT_FAILED) return !msi_wait_graph_group_of(g, rank, op)->gone;
     return op->end == MSI_FLIGHT_UNKNOWN ? !completed->any : completed->begin <= op->end;
 }
@@ -121,7 +122,6 @@ static void survey(struct msi_wait_graph *g, int rank) {
         struct msi_wait_graph_member *m = &g->members[g->own[rank] + op->group];
         bool open = is_open(g, rank, op, &completed);
         g->busy[rank] |= open;
-        note_completed(&completed, op);
         if (msi_flight_is_message(op) || !msi_wait_graph_group_of(g, rank, op)->size) continue;
         if (!m->newest || op->seq > m->newest->seq) m->newest = op;
         if (open && (!m->first || op->seq < m->first->seq)) m->first = op;
@@ -213,7 +213,6 @@ static void find_wait(struct msi_wait_graph *g, int rank) {
         const struct msi_flight_op *op = &view->ops[k];
         const struct msi_wait_graph_member *m = &g->members[g->own[rank] + op->group];
         bool open = is_open(g, rank, op, &completed), known = msi_wait_graph_group_of(g, rank, op)->size;
-        note_completed(&completed, op);
         if (!open || (!msi_flight_is_message(op) && known && m->first != op)) continue;
         int named = msi_wait_graph_names(g, rank, op), found = named;
         if (!msi_flight_is_message(op) && known)

@@ -1,7 +1,7 @@
 /* write.c - see write.h. */
 #include "prof/flight/write.h"
 #include "base/json.h"
-#include "os/write.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,13 +3,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "os/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 const struct msi_prof_config msi_prof_config_default = {.prof_all = true};
 
@@ -67,14 +65,10 @@ static mst_status unexpected(struct reader *r, const char *of, const char *expec
 }
 
 static mst_status unknown_key(const struct reader *r, struct msi_json_text key) {
-    char remedy[100] = "correct or remove it";
-    int best = 5;
-    for (int i = 0; i < N_KEYS; i++) {
-        int edits = msi_edits(msi_str(key.p, key.n), keys[i]);
-        if (edits >= best) continue;
-        best = edits;
-        snprintf(remedy, sizeof remedy, "did you mean '%s'?", keys[i]);
-    }
+    char typed[100], remedy[100] = "correct or remove it";
+    msi_json_copy(key, typed, sizeof typed);
+    const char *meant = msi_nearest(typed, keys, N_KEYS, sizeof *keys);
+    if (meant) snprintf(remedy, sizeof remedy, "did you mean '%s'?", meant);
     return fail_at(r, key.p, remedy,
                    "%s has no key '%.*s'; its keys are enabled, verbose, prof_all, debug and prof_ops",
                    logger, shown(key.p, key.n), key.p);
@@ -166,31 +160,13 @@ mst_status msi_prof_config_parse(const char *text, size_t n, const char *from,
     return MST_OK;
 }
 
-static mst_status unreadable(const char *path, const char *why) {
+static mst_status unreadable(const char *path, int error) {
+    const char *why = error == EISDIR   ? "it is a directory"
+                      : error == EINVAL ? "it is not a regular file"
+                      : error == EFBIG  ? "it is longer than 1 MiB"
+                                        : strerror(error);
     return msi_fail(MST_ERR_CONFIG, "give the path of a file that can be read, or JSON that begins with {",
                     "cannot read the configuration '%.300s': %s", path, why);
-}
-
-/* Reads a regular file; does not block on other files. */
-static mst_status read_file(const char *path, struct msi_buf *text) {
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return unreadable(path, strerror(errno));
-    ssize_t n = -1;
-    const char *why = NULL;
-    if (fstat(fd, &about) != 0)
-        why = strerror(errno);
-    else if (!S_ISREG(about.st_mode))
-        why = S_ISDIR(about.st_mode) ? "it is a directory" : "it is not a regular file";
-    while (!why && n != 0 && text->len <= MSI_PROF_CONFIG_MOST && msi_buf_reserve(text, 65536)) {
-        n = read(fd, text->data + text->len, 65536);
-        if (n > 0) text->len += (size_t)n;
-        if (n < 0 && errno != EINTR) why = strerror(errno);
-    }
-    close(fd);
-    if (text->failed) return msi_fail_memory();
-    if (text->len > MSI_PROF_CONFIG_MOST) why = "it is longer than 1 MiB";
-    return why ? unreadable(path, why) : MST_OK;
 }
 
 mst_status msi_prof_config_read(const char *text_or_path, struct msi_prof_config *config) {
@@ -200,8 +176,9 @@ mst_status msi_prof_config_read(const char *text_or_path, struct msi_prof_config
     if (text_or_path[strspn(text_or_path, " \t\r\n")] == '{')
         return msi_prof_config_parse(text_or_path, strlen(text_or_path), "configuration", config);
     struct msi_buf text = {0};
-    mst_status st = read_file(text_or_path, &text);
-    if (st == MST_OK) st = msi_prof_config_parse((const char *)text.data, text.len, text_or_path, config);
+    int error = msi_file_read(text_or_path, MSI_PROF_CONFIG_MOST, &text);
+    mst_status st = error ? unreadable(text_or_path, error)
+                          : msi_prof_config_parse((const char *)text.data, text.len, text_or_path, config);
     msi_buf_free(&text);
     return st;
 }

@@ -3,6 +3,8 @@
 #include "prof/flight/dump.h"
 #include "prof/record/recorder.h"
 
+_Atomic unsigned msi_sinks;
+
 void msi_op_trace_start_slowly(struct msi_op_trace *trace) {
     if (trace->on & MSI_SINK_RECORD) trace->record.started = msi_tick();
     if (trace->on & MSI_SINK_FLIGHT) msi_flight_started(trace->ref);

@@ -1,13 +1,33 @@
 /*
- * op_trace.h - what an operation carries for the sinks (sink.h). Its call fills it in before the operation
- * begins; the engine updates it. One thread at a time has an operation, and with it its op_trace.
+ * op_trace.h - which sinks want to know of operations, and what an operation carries for them. With no sink,
+ * a call costs one branch. The call fills in the op_trace before the operation begins; the engine updates it.
+ * One thread at a time has an operation, and with it its op_trace.
  */
 #ifndef MSI_PROF_RECORD_OP_TRACE_H
 #define MSI_PROF_RECORD_OP_TRACE_H
 
 #include "prof/flight/flight.h"
 #include "prof/record/record.h"
-#include "prof/record/sink.h"
+
+enum msi_sink {
+    MSI_SINK_RANK_STATE = 1, /* the launcher: base/rank_state.h */
+    MSI_SINK_FLIGHT = 2,     /* the flight recorder: prof/flight/flight.h */
+    MSI_SINK_RECORD = 4,     /* the profiler: prof/record/recorder.h */
+};
+
+/* Bits of enum msi_sink. Stored (release) after the sink is ready, loaded (acquire) by msi_sinks_on. */
+__attribute__((visibility("hidden"))) extern _Atomic unsigned msi_sinks;
+
+static inline unsigned msi_sinks_on(void) {
+    return atomic_load_explicit(&msi_sinks, memory_order_acquire);
+}
+
+static inline void msi_sink_set(enum msi_sink sink, bool on) {
+    if (on)
+        atomic_fetch_or_explicit(&msi_sinks, (unsigned)sink, memory_order_release);
+    else
+        atomic_fetch_and_explicit(&msi_sinks, ~(unsigned)sink, memory_order_release);
+}
 
 struct msi_op_trace {
     unsigned on; /* MSI_SINK_FLIGHT, MSI_SINK_RECORD; 0: no sink, and the other fields are undefined */

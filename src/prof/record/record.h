@@ -1,8 +1,8 @@
 /*
  * record.h - the record of one operation: caller, bytes, and the times of its phases.
  *
- * All texts are literals or kept for the life of the process (names.h), so that a record is a plain copy.
- * Times are ticks (os/tick.h).
+ * All texts are literals or kept for the life of the process (msi_prof_keep), so that a record is a plain
+ * copy. Times are ticks (os/tick.h).
  */
 #ifndef MSI_PROF_RECORD_RECORD_H
 #define MSI_PROF_RECORD_RECORD_H
@@ -60,5 +60,11 @@ struct msi_record {
     uint8_t dtype, op, share, status, flags, pad;
     uint16_t thread; /* number of the calling thread (event_ring.h) */
 };
+
+/*
+ * A copy of the name that a program gives to a call; equal texts get the same copy. "other" after 4,096
+ * names; NULL without memory. Any thread; takes no lock for a known name.
+ */
+const char *msi_prof_keep(const char *text);
 
 #endif

@@ -4,11 +4,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "os/clock.h"
+#include "os/file.h"
 #include "os/thread.h"
 #include "os/tick.h"
-#include "os/write.h"
 #include "prof/record/event_ring.h"
-#include "prof/record/sink.h"
+#include "prof/record/op_trace.h"
 #include "prof/summary/figures.h"
 #include "prof/trace/trace.h"
 
@@ -27,12 +27,9 @@ struct msi_prof_world {
     struct msi_prof_world *next;
     int rank;
     bool open;
-    int64_t zero;
-    struct msi_clock_client *clock_client;
-    struct msi_clock_server *clock_server;
-    int64_t offset, error; /* the offset of rank 0's clock, and its error, at the last measurement */
-    int64_t clock_traced;  /* when it was written to the trace; 0: never */
-    uint64_t lost;         /* records that were dropped without memory */
+    struct msi_prof_clock clock; /* with the offset of the last measurement */
+    int64_t clock_traced;        /* when that was written to the trace; 0: never */
+    uint64_t lost;               /* records that were dropped without memory */
     struct msi_op_stats *stats;
     struct msi_trace *trace;        /* NULL: none */
     struct msi_trace *parent_trace; /* in a forked child: kept but not used, since its file is the parent's */
@@ -109,27 +106,15 @@ static int64_t span(uint64_t from, uint64_t to, double rate) {
 static void add_record(struct msi_prof_world *world, const struct msi_record *r,
                        const struct msi_tick_look *now) {
     double rate = msi_tick_rate(recorder.first, *now);
-    struct msi_times times = {.begin =
-                                  msi_tick_ns(recorder.first, *now, r->begin) + world->offset - world->zero,
+    struct msi_times times = {.begin = msi_tick_ns(recorder.first, *now, r->begin) + world->clock.offset -
+                                       world->clock.zero,
                               .lasted = span(r->begin, r->end, rate),
                               .queued = span(r->begin, r->started, rate),
                               .waited = span(0, r->waited, rate)};
-    struct msi_op_stats_call call = {.name = r->name,
-                                     .call = r->call,
-                                     .function = r->function,
-                                     .group = r->group,
-                                     .bytes = r->bytes,
-                                     .seq = r->seq,
-                                     .duration_ns = r->device ? r->device : (uint64_t)times.lasted,
-                                     .waited_ns = (uint64_t)times.waited,
-                                     .share = (enum msi_share)r->share,
-                                     .work = r->flags & MSI_RECORD_WORK,
-                                     .message = r->flags & MSI_RECORD_MESSAGE,
-                                     .status = (mst_status)r->status};
-    msi_op_stats_add(world->stats, &call);
-    if (world->trace)
-        msi_trace_add(world->trace, r, &times, r->thread, msi_event_ring_thread(r->thread).text);
-    add_verbose_line(world, r, call.duration_ns);
+    uint64_t ns = r->device ? r->device : (uint64_t)times.lasted;
+    msi_op_stats_add(world->stats, r, ns, (uint64_t)times.waited);
+    if (world->trace) msi_trace_add(world->trace, r, &times);
+    add_verbose_line(world, r, ns);
 }
 
 /* The ring whose oldest record ended first. */
@@ -146,10 +131,11 @@ static struct msi_event_ring *next_ring(void) {
 }
 
 static void update_clock(struct msi_prof_world *world, int64_t now) {
-    if (world->clock_client) msi_clock_client_offset(world->clock_client, now, &world->offset, &world->error);
-    if (!world->trace || !world->error || (world->clock_traced && now - world->clock_traced < CLOCK_NS))
+    struct msi_prof_clock *clock = &world->clock;
+    if (clock->client) msi_clock_client_offset(clock->client, now, &clock->offset, &clock->error);
+    if (!world->trace || !clock->error || (world->clock_traced && now - world->clock_traced < CLOCK_NS))
         return;
-    msi_trace_clock(world->trace, now + world->offset - world->zero, world->offset, world->error);
+    msi_trace_clock(world->trace, now + clock->offset - clock->zero, clock->offset, clock->error);
     world->clock_traced = now;
 }
 
@@ -250,13 +236,8 @@ mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, st
     pthread_once(&once, begin_once);
     struct msi_prof_world *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    *made = (struct msi_prof_world){.rank = options->id.rank,
-                                    .zero = options->zero,
-                                    .offset = options->offset,
-                                    .error = options->error,
-                                    .clock_client = options->clock_client,
-                                    .clock_server = options->clock_server,
-                                    .stats = msi_op_stats_new(false)};
+    *made = (struct msi_prof_world){
+        .rank = options->id.rank, .clock = options->clock, .stats = msi_op_stats_new(false)};
     mst_status st = made->stats ? MST_OK : msi_fail_memory();
     if (st == MST_OK && options->trace[0])
         st = msi_trace_open(options->trace, &options->id, options->unix_ns, &made->trace);
@@ -277,8 +258,7 @@ mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, st
 }
 
 static void end_trace(struct msi_prof_world *world) {
-    if (world->trace) msi_trace_lost(world->trace, world->lost);
-    msi_trace_close(world->trace);
+    msi_trace_close(world->trace, world->lost);
     world->trace = NULL;
 }
 
@@ -302,10 +282,9 @@ void msi_prof_world_end(struct msi_prof_world *world) {
     }
     pthread_mutex_unlock(&recorder.lock);
     print_lines();
-    msi_clock_client_close(world->clock_client);
-    msi_clock_server_close(world->clock_server);
-    world->clock_client = NULL;
-    world->clock_server = NULL;
+    msi_clock_client_close(world->clock.client);
+    msi_clock_server_close(world->clock.server);
+    world->clock = (struct msi_prof_clock){0};
 }
 
 const struct msi_prof_group *msi_prof_group(struct msi_prof_world *world,

@@ -19,14 +19,19 @@
 /* A world that may be recorded. */
 struct msi_prof_world;
 
+/* The clock of a trace: the monotonic clock of rank 0's host. A world that begins owns client and server. */
+struct msi_prof_clock {
+    int64_t zero;                    /* when the world formed */
+    int64_t offset, error;           /* how far it is ahead of this host's clock; 0, 0: the same host */
+    struct msi_clock_client *client; /* measures the offset; NULL: none */
+    struct msi_clock_server *server; /* on rank 0; NULL: none */
+};
+
 struct msi_prof_world_options {
     struct msi_rank_id id;
-    const char *trace;     /* directory of traces; "": none */
-    int64_t zero, unix_ns; /* when the world formed: monotonic and wall clock of rank 0's host */
-    int64_t offset,
-        error; /* how far that clock is ahead of this host's, by the wall clocks; 0, 0: the same host */
-    struct msi_clock_client *clock_client; /* measures the offset; NULL: none. The world takes it over … */
-    struct msi_clock_server *clock_server; /* … and this one, on rank 0, if it begins */
+    const char *trace; /* directory of traces; "": none */
+    int64_t unix_ns;   /* when the world formed: wall clock of rank 0's host */
+    struct msi_prof_clock clock;
 };
 
 /*

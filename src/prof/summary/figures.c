@@ -1,6 +1,6 @@
 /* figures.c - see figures.h. */
 #include "prof/summary/figures.h"
-#include "base/json_text.h"
+#include "base/json/parts.h"
 
 #include <stdio.h>
 

@@ -66,11 +66,6 @@ static void weigh(struct msi_histogram_means *sums, uint64_t ns, uint64_t times)
     sums->per_ns += (double)times / (double)(ns ? ns : 1);
 }
 
-static void sum_exact(const struct msi_histogram *histogram, uint64_t drop,
-                      struct msi_histogram_means *sums) {
-    for (uint64_t i = drop; i < histogram->count - drop; i++) weigh(sums, histogram->exact[i], 1);
-}
-
 static void sum_buckets(const struct msi_histogram *histogram, uint64_t drop,
                         struct msi_histogram_means *sums) {
     uint64_t wanted = histogram->count - 2 * drop;
@@ -89,10 +84,9 @@ struct msi_histogram_means msi_histogram_means(struct msi_histogram *histogram) 
     uint64_t drop = msi_histogram_trimmed(histogram->count);
     if (!histogram->count) return sums;
     msi_histogram_sort(histogram);
-    if (histogram->buckets)
-        sum_buckets(histogram, drop, &sums);
-    else
-        sum_exact(histogram, drop, &sums);
+    if (histogram->buckets) sum_buckets(histogram, drop, &sums);
+    for (uint64_t i = drop; !histogram->buckets && i < histogram->count - drop; i++)
+        weigh(&sums, histogram->exact[i], 1);
     double left = (double)(histogram->count - 2 * drop);
     return (struct msi_histogram_means){sums.ns / left, sums.per_ns / left};
 }

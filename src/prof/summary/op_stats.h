@@ -1,9 +1,8 @@
 /*
  * op_stats.h - statistics of one rank's calls, from which mst_log_summary makes its tables.
  *
- * A row has the calls of one name, call, group and number of bytes. Memory is bounded by the limits below and
- * by the number of groups. Pure: no clock, no lock, no I/O; one thread at a time. The statistics own copies
- * of all texts.
+ * A row has the calls of one name, call, group and number of bytes. Memory is bounded by the limits below.
+ * Pure: no clock, no lock, no I/O; one thread at a time. The statistics own copies of all texts.
  */
 #ifndef MSI_PROF_SUMMARY_OP_STATS_H
 #define MSI_PROF_SUMMARY_OP_STATS_H
@@ -14,22 +13,9 @@
 #include "prof/summary/histogram.h"
 
 enum {
-    MSI_OP_STATS_ROWS = 4096,     /* calls beyond them are in the row "other" */
+    MSI_OP_STATS_ROWS = 4096,     /* calls beyond them are in the row "other"; also groups */
     MSI_OP_STATS_CALLS = 16384,   /* collective calls that are remembered one by one */
     MSI_OP_STATS_EXACT = 1 << 20, /* exact durations of all rows together; MSI_HISTOGRAM_EXACT per row */
-};
-
-struct msi_op_stats_call {
-    const char *name;     /* .log_name, or the same as call */
-    const char *call;     /* "all_reduce" */
-    const char *function; /* the caller; NULL: not known. Used only with debug */
-    const struct msi_prof_group *group;
-    uint64_t bytes, seq;
-    uint64_t duration_ns;
-    uint64_t waited_ns; /* of a work: the part of it that the program spent in mst_wait */
-    enum msi_share share;
-    bool work, message;
-    mst_status status;
 };
 
 struct msi_op_stats_row {
@@ -42,12 +28,14 @@ struct msi_op_stats_row {
     uint64_t total_ns, least_ns, most_ns;
     uint64_t works, works_ns, waited_ns; /* calls with .work, a part of the above */
     struct msi_histogram histogram;
+    int line; /* index in the lines of a summary, which sets it; -1: not shown */
 };
 
 struct msi_op_stats_group {
     struct msi_prof_group *is; /* a copy */
     uint64_t first_seq;        /* calls with a lower seq are forgotten */
     uint64_t forgotten;        /* number of remembered calls that were forgotten */
+    int shown;                 /* index in the groups of a summary, which sets it */
 };
 
 /* A remembered call, to be matched with the same call of other ranks by group and seq. */
@@ -66,7 +54,7 @@ struct msi_op_stats {
     struct msi_table keys;               /* of the rows, with the same numbers */
     struct msi_buf key;                  /* buffer for the key of a search */
     uint32_t recent[64]; /* row + 1 by the addresses of the last call's texts: a guess to be checked */
-    size_t row_count, row_cap, group_count, group_cap, call_count, call_cap, calls_next;
+    size_t row_count, group_count, call_count, calls_next;
     size_t exact; /* exact durations of all rows */
 };
 
@@ -76,10 +64,12 @@ struct msi_prof_group *msi_prof_group_copy(const struct msi_prof_group *group);
 /* NULL without memory. */
 struct msi_op_stats *msi_op_stats_new(bool debug);
 void msi_op_stats_free(struct msi_op_stats *stats);
-/* Removes all calls; debug stays. */
-void msi_op_stats_reset(struct msi_op_stats *stats);
-/* Allocates for the first call of a row, and when an array doubles. */
-void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_op_stats_call *call);
+/*
+ * Adds a call of ns nanoseconds; waited_ns: of a work, the part that the program spent in mst_wait. Allocates
+ * for the first call of a row, and when its histogram grows.
+ */
+void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call, uint64_t ns,
+                      uint64_t waited_ns);
 
 /* Appends the statistics as bytes (op_stats_codec.c) and sorts the durations. to->failed without memory. */
 void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to);
@@ -87,12 +77,13 @@ void msi_op_stats_write(struct msi_op_stats *stats, struct msi_buf *to);
 mst_status msi_op_stats_read(const void *bytes, size_t len, struct msi_op_stats **stats);
 
 /* For msi_op_stats_read. A new row or group with a new key; its index, or -1 without memory. */
-int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key, int group);
+int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function,
+                         int group);
 int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group);
 /* -1: none. */
-int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_op_stats_call *key);
+int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function);
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id);
-/* Remembers a call; without memory it counts as forgotten. */
+/* Remembers a call; the oldest one counts as forgotten if there are too many. */
 void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns);
 /* Counts one duration; false without memory. */
 bool msi_op_stats_time(struct msi_op_stats *stats, struct msi_op_stats_row *row, uint64_t ns);

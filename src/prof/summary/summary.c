@@ -9,24 +9,14 @@
 /* ---- groups: groups of ranks with the same id are one ---- */
 
 struct known {
-    const struct msi_op_stats_group *group;
-    int rank, local;
+    struct msi_op_stats_group *group;
+    int rank;
 };
 
 static int by_id(const void *a, const void *b) {
     const struct known *x = a, *y = b;
     int order = strcmp(x->group->is->id, y->group->is->id);
     return order ? order : (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-static size_t list_known(const struct msi_summary *s, struct known *known) {
-    size_t count = 0;
-    for (int r = 0; r < s->n; r++)
-        for (size_t g = 0; s->stats[r] && g < s->stats[r]->group_count; g++) {
-            if (known) known[count] = (struct known){&s->stats[r]->groups[g], r, (int)g};
-            count++;
-        }
-    return count;
 }
 
 /* Do they look the same in the table? Groups without a name are shown by their ranks. */
@@ -44,47 +34,28 @@ static void find_twins(struct msi_summary *s) {
         }
 }
 
-/* An array of ints for each rank with statistics: one for each of its groups or rows. */
-static int **make_map(const struct msi_summary *s, bool rows) {
-    int **map = calloc((size_t)s->n, sizeof *map);
-    for (int r = 0; map && r < s->n; r++) {
-        if (!s->stats[r]) continue;
-        size_t count = rows ? s->stats[r]->row_count : s->stats[r]->group_count;
-        map[r] = malloc((count + 1) * sizeof **map);
-        for (size_t i = 0; map[r] && i < count; i++) map[r][i] = -1;
-        if (map[r]) continue;
-        while (r--) free(map[r]);
-        free(map);
-        return NULL;
-    }
-    return map;
-}
-
-static void free_map(int **map, int n) {
-    for (int r = 0; map && r < n; r++) free(map[r]);
-    free(map);
-}
-
 static void merge_group(struct msi_summary *s, const struct known *known, bool fresh) {
-    const struct msi_op_stats_group *group = known->group;
+    struct msi_op_stats_group *group = known->group;
     if (fresh)
         s->groups[s->group_count++] = (struct msi_summary_group){.is = group->is, .first = known->rank};
     struct msi_summary_group *all = &s->groups[s->group_count - 1];
     if (group->first_seq > all->first_seq) all->first_seq = group->first_seq;
     if (group->forgotten > all->forgotten) all->forgotten = group->forgotten;
-    s->group_of[known->rank][known->local] = (int)s->group_count - 1;
+    group->shown = (int)s->group_count - 1;
 }
 
 static mst_status merge_groups(struct msi_summary *s) {
-    size_t count = list_known(s, NULL);
-    struct known *known = malloc((count + 1) * sizeof *known);
+    size_t count = 0;
+    for (int r = 0; r < s->n; r++) count += s->stats[r] ? s->stats[r]->group_count : 0;
+    struct known *known = malloc((count + 1) * sizeof *known), *next = known;
     s->groups = calloc(count + 1, sizeof *s->groups);
-    s->group_of = make_map(s, false);
-    if (!known || !s->groups || !s->group_of) {
+    if (!known || !s->groups) {
         free(known);
         return msi_fail_memory();
     }
-    list_known(s, known);
+    for (int r = 0; r < s->n; r++)
+        for (size_t g = 0; s->stats[r] && g < s->stats[r]->group_count; g++)
+            *next++ = (struct known){&s->stats[r]->groups[g], r};
     qsort(known, count, sizeof *known, by_id);
     for (size_t i = 0; i < count; i++)
         merge_group(s, &known[i], !i || strcmp(known[i].group->is->id, known[i - 1].group->is->id) != 0);
@@ -98,7 +69,6 @@ static mst_status merge_groups(struct msi_summary *s) {
 struct entry {
     struct msi_op_stats_row *row;
     int rank, group;
-    size_t index; /* among the rank's rows */
 };
 
 static int by_text(const char *a, const char *b) {
@@ -131,29 +101,19 @@ static int by_age(const void *a, const void *b) {
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static size_t list_rows(const struct msi_summary *s, struct entry *entries) {
-    size_t count = 0;
-    for (int r = 0; r < s->n; r++)
-        for (size_t i = 0; s->stats[r] && i < s->stats[r]->row_count; i++) {
-            struct msi_op_stats_row *row = &s->stats[r]->rows[i];
-            if (entries) entries[count] = (struct entry){row, r, s->group_of[r][row->group], i};
-            count++;
-        }
-    return count;
-}
-
 /* Adds the lines of the operation that begins at entries; returns the number of its entries. */
 static size_t add_operation(struct msi_summary *s, const struct entry *entries, size_t left) {
     struct msi_summary_op op = {.first = s->line_count, .rank = entries->rank, .group = entries->group};
+    const struct msi_op_stats_row *oldest = entries->row;
     size_t i;
-    op.order = entries->index;
     for (i = 0; i < left && !by_operation(&entries[0], &entries[i]); i++) {
         if (entries[i].rank != op.rank) continue;
-        if (entries[i].index < op.order) op.order = entries[i].index;
-        s->line_of[op.rank][entries[i].index] = (int)s->line_count;
+        if (entries[i].row < oldest) oldest = entries[i].row;
+        entries[i].row->line = (int)s->line_count;
         s->lines[s->line_count++].row = entries[i].row;
         op.count++;
     }
+    op.order = (size_t)(oldest - s->stats[op.rank]->rows);
     s->ops[s->op_count++] = op;
     return i;
 }
@@ -167,17 +127,31 @@ static void add_operations(struct msi_summary *s, const struct entry *entries, s
     qsort(s->ops, s->op_count, sizeof *s->ops, by_age);
 }
 
+static void add_up(struct msi_summary *s, const struct msi_op_stats_row *row) {
+    s->calls += row->count;
+    s->failed += row->failed;
+    s->works += row->works;
+    s->total_ns += row->total_ns;
+}
+
 static mst_status list_operations(struct msi_summary *s) {
-    size_t count = list_rows(s, NULL);
-    struct entry *entries = malloc((count + 1) * sizeof *entries);
+    size_t count = 0;
+    for (int r = 0; r < s->n; r++) count += s->stats[r] ? s->stats[r]->row_count : 0;
+    struct entry *entries = malloc((count + 1) * sizeof *entries), *next = entries;
     s->lines = calloc(count + 1, sizeof *s->lines);
     s->ops = calloc(count + 1, sizeof *s->ops);
-    s->line_of = make_map(s, true);
-    if (!entries || !s->lines || !s->ops || !s->line_of) {
+    if (!entries || !s->lines || !s->ops) {
         free(entries);
         return msi_fail_memory();
     }
-    list_rows(s, entries);
+    for (int r = 0; r < s->n; r++)
+        for (size_t i = 0; s->stats[r] && i < s->stats[r]->row_count; i++) {
+            struct msi_op_stats_row *row = &s->stats[r]->rows[i];
+            row->line = -1;
+            if (r == s->first) add_up(s, row);
+            *next++ = (struct entry){row, r, s->stats[r]->groups[row->group].shown};
+        }
+    add_up(s, &s->stats[s->first]->other);
     qsort(entries, count, sizeof *entries, by_line);
     add_operations(s, entries, count);
     free(entries);
@@ -193,22 +167,9 @@ struct msi_summary_averages msi_summary_averages(struct msi_op_stats_row *row, i
     return (struct msi_summary_averages){means.ns, algbw, algbw * msi_bus_factor(row->share, ranks)};
 }
 
-static void add_up(struct msi_summary *s, const struct msi_op_stats_row *row) {
-    s->calls += row->count;
-    s->failed += row->failed;
-    s->total_ns += row->total_ns;
-}
-
-static void add_up_first(struct msi_summary *s) {
-    const struct msi_op_stats *stats = s->stats[s->first];
-    for (size_t i = 0; i < stats->row_count; i++) add_up(s, &stats->rows[i]);
-    add_up(s, &stats->other);
-}
-
 static mst_status fill(struct msi_summary *s) {
     while (s->first < s->n && !s->stats[s->first]) s->first++;
     if (s->first >= s->n) return msi_fail(MST_ERR_INVALID, NULL, "no rank has a profile to summarize");
-    add_up_first(s);
     mst_status st = merge_groups(s);
     if (st == MST_OK) st = list_operations(s);
     if (st == MST_OK && s->show_straggler) st = msi_summary_pair(s);
@@ -236,8 +197,6 @@ void msi_summary_free(struct msi_summary *s) {
         msi_histogram_free(&s->lines[i].paired.straggler);
     }
     for (size_t i = 0; i < s->group_count; i++) free(s->groups[i].members);
-    free_map(s->group_of, s->n);
-    free_map(s->line_of, s->n);
     free(s->groups);
     free(s->lines);
     free(s->ops);

@@ -71,21 +71,19 @@ struct msi_summary {
     int first; /* the lowest rank with statistics */
     bool show_straggler;
     const bool *late; /* by rank: it did not publish in time; NULL: not known. Set it before writing */
-    uint64_t calls, failed, total_ns; /* of the first rank */
+    uint64_t calls, failed, works, total_ns; /* of the first rank */
     struct msi_summary_line *lines;
     struct msi_summary_op *ops;
     struct msi_summary_group *groups;
     size_t line_count, op_count, group_count;
-    int **group_of; /* [rank][its group]: index in groups */
-    int **line_of;  /* [rank][its row]: index in lines; -1: not shown */
     struct msi_summary_note notes[MSI_SUMMARY_NOTES];
     size_t note_count;
     uint64_t unnamed; /* unpaired calls beyond MSI_SUMMARY_NOTES names */
 };
 
 /*
- * stats[r] is rank r's, NULL: missing. They are borrowed while the summary exists, and their durations are
- * sorted. MST_ERR_INVALID if all are missing.
+ * stats[r] is rank r's, NULL: missing. They are borrowed while the summary exists. Their durations are
+ * sorted, and their rows and groups refer to this summary. MST_ERR_INVALID if all are missing.
  */
 mst_status msi_summary_make(struct msi_op_stats *const stats[], int n, bool show_straggler,
                             struct msi_summary **summary);

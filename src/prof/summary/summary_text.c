@@ -97,17 +97,11 @@ static void add_table(const struct msi_summary *s, struct msi_buf *to) {
     add_row(to, other, "-", 1);
 }
 
-static bool has_works(const struct msi_op_stats *stats) {
-    bool any = stats->other.works;
-    for (size_t i = 0; i < stats->row_count; i++) any |= stats->rows[i].works > 0;
-    return any;
-}
-
 static void add_overall(const struct msi_summary *s, struct msi_buf *to) {
     msi_buf_add_format(to, "communication %.2f ms in %llu call%s of rank %d, %d rank%s\n",
                        ms((double)s->total_ns), (unsigned long long)s->calls, plural(s->calls), s->first,
                        s->n, plural((uint64_t)s->n));
-    if (has_works(s->stats[s->first]))
+    if (s->works)
         msi_buf_add_format(to, "each work counts in full even if several overlap: the sum may exceed the "
                                "time of the run\n");
     if (s->failed)

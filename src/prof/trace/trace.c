@@ -2,15 +2,19 @@
 #include "prof/trace/trace.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/log.h"
-#include "prof/trace/trace_file.h"
+#include "os/file.h"
+#include "prof/record/event_ring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-enum { FLUSH_AT = 64 << 10, GROUPS_MOST = 4096 };
+enum { FLUSH_AT = 64 << 10, GROUPS_MOST = 4096, FILES_MOST = 100000 };
 
 /*
  * Perfetto takes thread 0 for the main thread and gives it the number of the process, which is the rank. If
@@ -31,15 +35,22 @@ struct msi_trace {
     uint64_t dropped; /* operations that are not in the file */
     uint64_t works;   /* ids of works so far */
     int64_t last;     /* the end of the last event */
-    struct msi_trace_file file;
+    int fd;
+    off_t written;      /* bytes of whole events in the file */
+    uint64_t complete;  /* number of these events */
+    uint64_t events;    /* with those in the buffer */
+    struct msi_buf buf; /* events that are not in the file */
+    char path[4096 + 64];
     bool thread_known[MSI_PROF_THREADS];
     struct last_call last_calls[MSI_PROF_THREADS];
     bool group_known[GROUPS_MOST];
 };
 
-/* Begins an event; end_event ends it. */
+/* Begins an event; the caller ends the object. */
 static struct msi_json_out begin_event(struct msi_trace *t, const char *phase, const char *name) {
-    struct msi_json_out out = msi_trace_file_event(&t->file);
+    if (t->events++) msi_buf_add(&t->buf, ",\n", 2);
+    struct msi_json_out out = msi_json_to(&t->buf);
+    msi_json_put_object(&out);
     msi_json_member_string(&out, "ph", phase);
     msi_json_member_int(&out, "pid", t->rank);
     msi_json_member_string(&out, "name", name);
@@ -51,10 +62,6 @@ static void put_time(struct msi_json_out *out, const char *key, int64_t ns) {
     msi_json_member_scaled(out, key, ns, 3);
 }
 
-static void end_event(struct msi_json_out *out) {
-    msi_json_put_object_end(out);
-}
-
 /* Begins an event with metadata in "args"; end_args ends it. */
 static struct msi_json_out begin_metadata(struct msi_trace *t, const char *name) {
     struct msi_json_out out = begin_event(t, "M", name);
@@ -64,7 +71,7 @@ static struct msi_json_out begin_metadata(struct msi_trace *t, const char *name)
 
 static void end_args(struct msi_json_out *out) {
     msi_json_put_object_end(out);
-    end_event(out);
+    msi_json_put_object_end(out);
 }
 
 static void add_process(struct msi_trace *t, const struct msi_rank_id *id, int64_t unix_ns) {
@@ -91,13 +98,13 @@ static int tid_of(int thread) {
     return thread ? FIRST_OTHER_TID + thread : 0;
 }
 
-static void add_thread(struct msi_trace *t, int thread, const char *name) {
+static void add_thread(struct msi_trace *t, int thread) {
     if (thread >= MSI_PROF_THREADS || t->thread_known[thread]) return;
     t->thread_known[thread] = true;
     struct msi_json_out out = begin_event(t, "M", "thread_name");
     msi_json_member_int(&out, "tid", tid_of(thread));
     msi_json_member_object(&out, "args");
-    msi_json_member_string(&out, "name", name);
+    msi_json_member_string(&out, "name", msi_event_ring_thread(thread).text);
     end_args(&out);
 }
 
@@ -115,10 +122,17 @@ static void add_group(struct msi_trace *t, const struct msi_prof_group *group) {
     end_args(&out);
 }
 
-static void put_thread_and_time(struct msi_json_out *out, int thread, int64_t at, const char *category) {
-    msi_json_member_int(out, "tid", tid_of(thread));
-    put_time(out, "ts", at);
-    msi_json_member_string(out, "cat", category);
+/* Begins an event of an operation; the caller adds the category. */
+static struct msi_json_out begin_timed(struct msi_trace *t, const char *phase, const char *name,
+                                       const struct msi_record *r, int64_t at) {
+    struct msi_json_out out = begin_event(t, phase, name);
+    msi_json_member_int(&out, "tid", tid_of(r->thread));
+    put_time(&out, "ts", at);
+    return out;
+}
+
+static void put_category(struct msi_json_out *out, const struct msi_record *r) {
+    msi_json_member_string(out, "cat", r->flags & MSI_RECORD_MESSAGE ? "message" : "collective");
 }
 
 static void put_site(struct msi_json_out *out, const struct msi_record *r) {
@@ -155,38 +169,26 @@ static void put_args(struct msi_json_out *out, const struct msi_record *r, const
     end_args(out);
 }
 
-static const char *category(const struct msi_record *r) {
-    return r->flags & MSI_RECORD_MESSAGE ? "message" : "collective";
-}
-
 /*
  * The arrow from a send to its receive; each end is in the trace of its rank. Perfetto takes only ids of 64
  * bits, draws arrows only between slices, and only forward in time. An early receive begins before the send,
  * so its end of the arrow is a slice of its own at the end of the receive.
  */
-struct arrow {
-    bool out, in;
-    char id[32];
-};
+static bool has_arrow(const struct msi_record *r, bool send) {
+    return r->flags & MSI_RECORD_MESSAGE && r->peer >= 0 && r->status == MST_OK &&
+           send == !!(r->flags & MSI_RECORD_SEND);
+}
 
-static struct arrow find_arrow(const struct msi_trace *t, const struct msi_record *r) {
+static void put_arrow(struct msi_json_out *out, const struct msi_trace *t, const struct msi_record *r) {
     static const uint64_t seed[2] = {0x6d7573746572, 2};
-    struct arrow arrow = {0};
-    char text[160];
     bool send = r->flags & MSI_RECORD_SEND;
-    if (!(r->flags & MSI_RECORD_MESSAGE) || r->peer < 0 || r->status != MST_OK) return arrow;
+    char text[160], id[32];
     int n = snprintf(text, sizeof text, "%s.%d.%d.%d.%llu", r->group->id, r->tag, send ? t->rank : r->peer,
                      send ? r->peer : t->rank, (unsigned long long)r->seq);
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
-    snprintf(arrow.id, sizeof arrow.id, "0x%llx", (unsigned long long)msi_hash(text, (size_t)n, seed));
-    arrow.out = send;
-    arrow.in = !send;
-    return arrow;
-}
-
-static void put_arrow(struct msi_json_out *out, const struct arrow *arrow) {
-    msi_json_member_string(out, "bind_id", arrow->id);
-    msi_json_member_bool(out, arrow->out ? "flow_out" : "flow_in", true);
+    snprintf(id, sizeof id, "0x%llx", (unsigned long long)msi_hash(text, (size_t)n, seed));
+    msi_json_member_string(out, "bind_id", id);
+    msi_json_member_bool(out, send ? "flow_out" : "flow_in", true);
 }
 
 /*
@@ -207,10 +209,10 @@ static bool seems_to_overlap(const struct last_call *last, const struct msi_reco
  * catches up with the real time.
  */
 static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *r,
-                                  const struct msi_times *times, int thread) {
+                                  const struct msi_times *times) {
     struct msi_times is = *times;
-    if (thread >= MSI_PROF_THREADS) return is;
-    struct last_call *last = &t->last_calls[thread];
+    if (r->thread >= MSI_PROF_THREADS) return is;
+    struct last_call *last = &t->last_calls[r->thread];
     if (seems_to_overlap(last, r, times)) {
         int64_t left = is.begin + is.lasted - last->end;
         is.begin = last->end;
@@ -220,67 +222,62 @@ static struct msi_times set_apart(struct msi_trace *t, const struct msi_record *
     return is;
 }
 
-static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured,
-                     int thread) {
-    struct msi_times is = set_apart(t, r, measured, thread), *times = &is;
-    struct arrow arrow = find_arrow(t, r);
-    struct msi_json_out out = begin_event(t, "X", r->name);
-    put_thread_and_time(&out, thread, times->begin, category(r));
+static void add_call(struct msi_trace *t, const struct msi_record *r, const struct msi_times *measured) {
+    struct msi_times is = set_apart(t, r, measured), *times = &is;
+    struct msi_json_out out = begin_timed(t, "X", r->name, r, times->begin);
+    put_category(&out, r);
     put_time(&out, "dur", times->lasted);
-    if (arrow.out) put_arrow(&out, &arrow);
+    if (has_arrow(r, true)) put_arrow(&out, t, r);
     put_args(&out, r, times);
-    if (!arrow.in) return;
+    if (!has_arrow(r, false)) return;
     int64_t last = times->lasted > 0; /* the last nanosecond of the receive */
-    out = begin_event(t, "X", "arrived");
-    put_thread_and_time(&out, thread, times->begin + times->lasted - last, "arrow");
+    out = begin_timed(t, "X", "arrived", r, times->begin + times->lasted - last);
+    msi_json_member_string(&out, "cat", "arrow");
     put_time(&out, "dur", last);
-    put_arrow(&out, &arrow);
-    end_event(&out);
+    put_arrow(&out, t, r);
+    msi_json_put_object_end(&out);
 }
 
-static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times,
-                     int thread) {
+/* Begins an event of a work. */
+static struct msi_json_out begin_work(struct msi_trace *t, const char *phase, const char *name,
+                                      const struct msi_record *r, int64_t at) {
     char id[48];
-    struct arrow arrow = find_arrow(t, r);
-    int64_t end = times->begin + times->lasted;
-    snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works++);
-    struct msi_json_out out = begin_event(t, "b", r->name);
-    put_thread_and_time(&out, thread, times->begin, category(r));
+    struct msi_json_out out = begin_timed(t, phase, name, r, at);
+    snprintf(id, sizeof id, "%d.%llu", t->rank, (unsigned long long)t->works);
+    put_category(&out, r);
     msi_json_member_string(&out, "id", id);
-    if (arrow.out) put_arrow(&out, &arrow);
-    put_args(&out, r, times);
-    if (arrow.in) {
-        out = begin_event(t, "n", "arrived");
-        put_thread_and_time(&out, thread, end, category(r));
-        msi_json_member_string(&out, "id", id);
-        put_arrow(&out, &arrow);
-        end_event(&out);
-    }
-    out = begin_event(t, "e", r->name);
-    put_thread_and_time(&out, thread, end, category(r));
-    msi_json_member_string(&out, "id", id);
-    end_event(&out);
+    return out;
 }
 
-void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times, int thread,
-                   const char *thread_name) {
+static void add_work(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times) {
+    int64_t end = times->begin + times->lasted;
+    struct msi_json_out out = begin_work(t, "b", r->name, r, times->begin);
+    if (has_arrow(r, true)) put_arrow(&out, t, r);
+    put_args(&out, r, times);
+    if (has_arrow(r, false)) {
+        out = begin_work(t, "n", "arrived", r, end);
+        put_arrow(&out, t, r);
+        msi_json_put_object_end(&out);
+    }
+    out = begin_work(t, "e", r->name, r, end);
+    msi_json_put_object_end(&out);
+    t->works++;
+}
+
+void msi_trace_add(struct msi_trace *t, const struct msi_record *r, const struct msi_times *times) {
     if (t->broken) {
         t->dropped++;
         return;
     }
-    add_thread(t, thread, thread_name);
+    add_thread(t, r->thread);
     add_group(t, r->group);
     if (r->flags & MSI_RECORD_WORK)
-        add_work(t, r, times, thread);
+        add_work(t, r, times);
     else
-        add_call(t, r, times, thread);
+        add_call(t, r, times);
     t->pending++;
     if (times->begin + times->lasted > t->last) t->last = times->begin + times->lasted;
-    if (t->file.buf.len >= FLUSH_AT) msi_trace_flush(t);
-}
-
-void msi_trace_lost(struct msi_trace *t, uint64_t n) {
-    t->dropped += n;
+    if (t->buf.len >= FLUSH_AT) msi_trace_flush(t);
 }
 
 void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t error) {
@@ -292,30 +289,64 @@ void msi_trace_clock(struct msi_trace *t, int64_t at, int64_t offset, int64_t er
     end_args(&out);
 }
 
-/* Counts the operations that were in the buffer. Returns error. */
-static int account(struct msi_trace *t, int error) {
-    if (error) t->dropped += t->pending;
+/* Writes the buffer. On an error, an errno, drops its events and leaves the file as it was. */
+static int write_buffer(struct msi_trace *t) {
+    int error = t->buf.failed ? ENOMEM : msi_write_all(t->fd, t->buf.data, t->buf.len);
+    if (!error) {
+        t->written += (off_t)t->buf.len;
+        t->complete = t->events;
+        msi_buf_drop(&t->buf, t->buf.len);
+    } else {
+        /* The next write continues after the last whole event; readers ignore a cut one. */
+        if (ftruncate(t->fd, t->written) != 0 || lseek(t->fd, t->written, SEEK_SET) < 0) error = errno;
+        t->events = t->complete;
+        t->dropped += t->pending;
+        msi_buf_free(&t->buf);
+    }
     t->pending = 0;
     return error;
 }
 
 void msi_trace_flush(struct msi_trace *t) {
-    if (t->broken) return;
-    int error = account(t, msi_trace_file_write(&t->file));
+    int error = t->broken ? 0 : write_buffer(t);
     if (!error) return;
     t->broken = true;
-    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here and the program continues", t->file.path,
+    msi_log(prof, WARN, "cannot write to %s: %s; the trace ends here and the program continues", t->path,
             strerror(error));
+}
+
+/* Opens the first name that is free, so that the files of earlier runs and worlds stay. 0, or an errno. */
+static int open_file(struct msi_trace *t, const char *directory) {
+    snprintf(t->path, sizeof t->path, "%s", directory);
+    if (mkdir(directory, 0777) != 0 && errno != EEXIST) return errno;
+    for (int k = 1; k <= FILES_MOST; k++) {
+        char number[16] = "";
+        if (k > 1) snprintf(number, sizeof number, ".%d", k);
+        int n = snprintf(t->path, sizeof t->path, "%s/rank-%d%s.trace.json", directory, t->rank, number);
+        if (n < 0 || n >= (int)sizeof t->path) return ENAMETOOLONG;
+        t->fd = open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (t->fd >= 0) return 0;
+        if (errno != EEXIST) return errno;
+    }
+    return EEXIST;
+}
+
+static void close_file(struct msi_trace *t) {
+    close(t->fd);
+    msi_buf_free(&t->buf);
 }
 
 /* Opens the file and writes its first events; removes it on an error. */
 static int begin_file(struct msi_trace *t, const char *directory, const struct msi_rank_id *id,
                       int64_t unix_ns) {
-    int error = msi_trace_file_open(&t->file, directory, t->rank);
+    int error = open_file(t, directory);
     if (error) return error;
+    msi_buf_add(&t->buf, "[", 1);
     add_process(t, id, unix_ns);
-    error = msi_trace_file_write(&t->file);
-    if (error) msi_trace_file_close(&t->file, false);
+    error = write_buffer(t);
+    if (!error) return 0;
+    close_file(t);
+    unlink(t->path);
     return error;
 }
 
@@ -337,8 +368,8 @@ mst_status msi_trace_open(const char *directory, const struct msi_rank_id *id, i
         st = msi_fail(MST_ERR_CONFIG, "set MUSTER_TRACE to a directory that exists or can be created",
                       "cannot write traces to the directory %.200s: %s", directory, strerror(error));
     else
-        msi_log(prof, WARN, "cannot write the trace %s: %s; the program continues without it",
-                made->file.path, strerror(error));
+        msi_log(prof, WARN, "cannot write the trace %s: %s; the program continues without it", made->path,
+                strerror(error));
     free(made);
     return st;
 }
@@ -347,22 +378,23 @@ mst_status msi_trace_open(const char *directory, const struct msi_rank_id *id, i
 static void write_end(struct msi_trace *t) {
     struct msi_json_out out = begin_metadata(t, "muster_end");
     put_time(&out, "ts", t->last);
-    msi_json_member_int(&out, "events", (int64_t)t->file.events);
+    msi_json_member_int(&out, "events", (int64_t)t->events);
     msi_json_member_int(&out, "dropped", (int64_t)t->dropped);
     end_args(&out);
-    int error = msi_trace_file_end(&t->file);
+    msi_buf_add(&t->buf, "\n]\n", 3);
+    int error = write_buffer(t);
     if (error && !t->broken)
-        msi_log(prof, WARN, "cannot write to %s: %s; the end of the trace is missing", t->file.path,
+        msi_log(prof, WARN, "cannot write to %s: %s; the end of the trace is missing", t->path,
                 strerror(error));
 }
 
-void msi_trace_close(struct msi_trace *t) {
+void msi_trace_close(struct msi_trace *t, uint64_t lost) {
     if (!t) return;
+    t->dropped += lost;
     msi_trace_flush(t);
     write_end(t);
     if (t->dropped)
-        msi_log(prof, WARN, "%llu operations are missing in %s", (unsigned long long)t->dropped,
-                t->file.path);
-    msi_trace_file_close(&t->file, true);
+        msi_log(prof, WARN, "%llu operations are missing in %s", (unsigned long long)t->dropped, t->path);
+    close_file(t);
     free(t);
 }

@@ -32,14 +32,11 @@ struct msi_times {
  */
 mst_status msi_trace_open(const char *directory, const struct msi_rank_id *id, int64_t unix_ns,
                           struct msi_trace **trace);
-/* Adds an operation of a thread of the process. */
-void msi_trace_add(struct msi_trace *trace, const struct msi_record *record, const struct msi_times *times,
-                   int thread, const char *thread_name);
-/* Counts n operations that were lost before they reached the trace. */
-void msi_trace_lost(struct msi_trace *trace, uint64_t n);
+void msi_trace_add(struct msi_trace *trace, const struct msi_record *record, const struct msi_times *times);
 /* Adds the offset of rank 0's clock to this host's, and its error. */
 void msi_trace_clock(struct msi_trace *trace, int64_t at, int64_t offset, int64_t error);
 void msi_trace_flush(struct msi_trace *trace);
-void msi_trace_close(struct msi_trace *trace);
+/* lost: operations that did not reach the trace. */
+void msi_trace_close(struct msi_trace *trace, uint64_t lost);
 
 #endif

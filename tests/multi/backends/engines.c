@@ -229,8 +229,7 @@ void streams(void) {
     int calls = 0, waits = 0;
     OK(mst_backend_register(&own_table));
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
-    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .timeout_ms = WATCHED_MS,
-                     .stream = &stream));
+    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .timeout_ms = WATCHED_MS, .stream = &stream));
     while (sleeps() < 0) usleep(1000); /* until the thread has its name */
     long before = sleeps();
     usleep(QUIET_MS * 1000);

@@ -73,10 +73,8 @@ static void count_callback(mst_status status, void *arg) {
 static void begin(struct run *run) {
     const struct shape *shape = &run->shape;
     unsigned traits = shape->operation->traits;
-    mst_call call = {.size = sizeof call,
-                     .site = MST_HERE,
-                     .group = run->layout->group,
-                     .timeout_ms = TIMEOUT_MS};
+    mst_call call = {
+        .size = sizeof call, .site = MST_HERE, .group = run->layout->group, .timeout_ms = TIMEOUT_MS};
     if (traits & ROOTED) call.root = shape->root;
     if (traits & REDUCES) {
         call.op = shape->op;

@@ -129,8 +129,7 @@ static void wait_twice(void) {
     int last = suite.size - 1, value = 0, sent = 41 + suite.size;
     mst_work *receive = NULL, *send = NULL;
     if (suite.me == 0) {
-        EXPECT_OK(
-            mst_irecv(&value, 1, MST_I32, last, .tag = 7, .work = &receive, .timeout_ms = TIMEOUT_MS));
+        EXPECT_OK(mst_irecv(&value, 1, MST_I32, last, .tag = 7, .work = &receive, .timeout_ms = TIMEOUT_MS));
         expect_status(mst_work_result(receive), MST_ERR_STATE, "the result of a work in flight");
         expect_status(mst_wait(receive, .timeout_ms = 30), MST_ERR_TIMEOUT,
                       "a wait for what was not sent yet");

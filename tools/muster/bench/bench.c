@@ -1,5 +1,6 @@
 /* bench.c - the command "muster bench": runs a benchmark or lists them. See bench.h. */
 #include "bench/bench.h"
+#include "bench/launch.h"
 #include "bench/ops/ops.h"
 #include "cli/options.h"
 #include "commands.h"
@@ -34,14 +35,19 @@ int bench_parse(const struct opt_command *command, int argc, char **argv, void *
     char **operands;
     int n, status = opt_parse(command, argc, argv, values, &operands, &n);
     if (status != OPT_PROCEED || n == 0) return status;
-    return opt_mistake(command, "unexpected operand '%s'", operands[0]);
+    return opt_mistake(command, "unexpected argument '%s'", operands[0]);
 }
 
-bool bench_next_item(const char **list, char item[32]) {
+int bench_interrupted(const char *command) {
+    fprintf(stderr, "%s: interrupted\n", command);
+    return EXIT_SIGNAL + launch_signal();
+}
+
+bool bench_next_item(const char **list, char separator, char item[32]) {
     if (**list == '\0') return false;
-    size_t len = strcspn(*list, ",");
+    size_t len = strcspn(*list, (char[]){separator, '\0'});
     snprintf(item, 32, "%.*s", (int)len, *list);
-    *list += len + ((*list)[len] == ',');
+    *list += len + ((*list)[len] == separator);
     return true;
 }
 
@@ -49,7 +55,7 @@ int bench_read_numbers(const struct opt_command *command, const char *option, co
                        struct bench_numbers *numbers) {
     char item[32];
     long long number;
-    for (numbers->n = 0; bench_next_item(&list, item); numbers->at[numbers->n++] = (int)number) {
+    for (numbers->n = 0; bench_next_item(&list, ',', item); numbers->at[numbers->n++] = (int)number) {
         if (!opt_read_number(item, 1, most, &number))
             return opt_mistake(command, "%s takes numbers from 1 to %d, not '%s'", option, most, item);
         if (numbers->n == BENCH_NUMBERS_MOST)
@@ -94,14 +100,13 @@ double bench_thread_ns(void) {
 }
 
 static void list_benchmarks(void) {
-    char ours[OPS_NAMES_MAX], others[OPS_NAMES_MAX];
     printf("usage: muster bench OPERATION ... [option ...]\n"
            "       muster bench NAME [option ...]\n\n"
            "operations, or all of them:\n ");
     for (int i = 0; i < LOOP_OPS; i++) printf(" %s", loop_op_names[i]);
     printf(" all\nbackends, for --backend:\n  through muster: %s; called directly: %s\n"
            "dtypes, for --dtype:\n ",
-           ops_backend_names(true, ours, sizeof ours), ops_backend_names(false, others, sizeof others));
+           ops_backend_names(true), ops_backend_names(false));
     for (int i = 0; i < LOOP_DTYPES; i++) printf(" %s", loop_dtypes[i].name);
     printf("\nother benchmarks:\n");
     for (int i = 0; i < BENCHMARKS; i++) printf("  %-8s %s\n", benchmarks[i].name, benchmarks[i].help);

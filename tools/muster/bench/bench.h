@@ -33,8 +33,10 @@ int bench_read_numbers(const struct opt_command *command, const char *option, co
 /* Opens a file for writing; a NULL path leaves *file unchanged. */
 int bench_open_output(const struct opt_command *command, const char *path, FILE **file);
 
-/* Copies the next item of a comma-separated list; false at its end. */
-bool bench_next_item(const char **list, char item[32]);
+/* After launch_close: prints that the user interrupted the command; returns the exit status. */
+int bench_interrupted(const char *command);
+/* Copies the next item of a list, whose items end at a separator; false at its end. */
+bool bench_next_item(const char **list, char separator, char item[32]);
 /* "CPU (architecture), N cores, Linux RELEASE"; returns text. */
 enum { BENCH_MACHINE_TEXT = 300 };
 const char *bench_machine(char text[BENCH_MACHINE_TEXT]);

@@ -13,21 +13,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bench_options {
-    const char *dtypes, *op, *variant;
-    long rounds, inputs;
+enum { INPUTS_MOST = 64, ROUNDS_MOST = 1000, SIZES = 3 };
+static const size_t sizes[SIZES] = {64 << 10, 1 << 20, 16 << 20};
+static const double trial_ns = 4e6;
+
+struct bench {
+    const char *dtypes, *op, *variant; /* options */
+    long rounds, n;                    /* likewise */
+    const struct msi_reducer *reducer;
+    size_t element;
+    char *arrays[INPUTS_MOST]; /* the first is also the output */
 };
 
+#define AT(field) offsetof(struct bench, field)
+
 static const struct opt options[] = {
-    {"dtypes", 't', OPT_STRING, "LIST", "which dtypes, or all (default f32,f64,bf16,f16,i32)",
-     offsetof(struct bench_options, dtypes), 0, 0},
-    {"op", 'o', OPT_STRING, "OP", "the operation (default SUM)", offsetof(struct bench_options, op), 0, 0},
-    {"inputs", 'n', OPT_NUMBER, "N", "number of arrays to combine (default 2)",
-     offsetof(struct bench_options, inputs), 2, 64},
+    {"dtypes", 't', OPT_STRING, "LIST", "which dtypes, or all (default f32,f64,bf16,f16,i32)", AT(dtypes), 0,
+     0},
+    {"op", 'o', OPT_STRING, "OP", "the operation (default SUM)", AT(op), 0, 0},
+    {"inputs", 'n', OPT_NUMBER, "N", "number of arrays to combine (default 2)", AT(n), 2, INPUTS_MOST},
     {"variant", 'v', OPT_STRING, "NAME", "the kernels to use (default: the best ones for this processor)",
-     offsetof(struct bench_options, variant), 0, 0},
-    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the median counts (default 15)",
-     offsetof(struct bench_options, rounds), 1, 1000},
+     AT(variant), 0, 0},
+    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the median counts (default 15)", AT(rounds), 1,
+     ROUNDS_MOST},
 };
 
 static const struct opt_command command = {
@@ -37,17 +45,6 @@ static const struct opt_command command = {
     options,
     sizeof options / sizeof *options,
     false,
-};
-
-enum { INPUTS_MOST = 64, ROUNDS_MOST = 1000, SIZES = 3 };
-static const size_t sizes[SIZES] = {64 << 10, 1 << 20, 16 << 20};
-static const double trial_ns = 4e6;
-
-struct bench {
-    long rounds, n;
-    const struct msi_reducer *reducer;
-    size_t element;
-    char *arrays[INPUTS_MOST]; /* the first is also the output */
 };
 
 /* The limit: n - 1 plain loops. */
@@ -93,21 +90,20 @@ static void measure(struct bench *bench, const char *name) {
     printf("\n");
 }
 
-static void print_head(const struct bench *bench, const char *variant, mst_op op) {
+static void print_head(const struct bench *bench) {
     char machine[BENCH_MACHINE_TEXT];
-    printf("muster %s, %s kernels; %s\n", mst_version(), variant, bench_machine(machine));
+    printf("muster %s, %s kernels; %s\n", mst_version(), bench->variant, bench_machine(machine));
     printf("%s of %ld arrays in place and the plain loop, GB/s of the result; median of %ld trials\n\n",
-           mst_op_name(op), bench->n, bench->rounds);
+           bench->op, bench->n, bench->rounds);
     printf("%-8s  %22s %22s %22s\n%-8s", "", "64 KiB", "1 MiB", "16 MiB", "");
     for (int s = 0; s < SIZES; s++) printf("  %7s %7s %5s", "muster", "c += a", "ratio");
     printf("\n");
 }
 
-/* Does a comma-separated list contain the word? */
-static bool contains(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = list; at; at = strchr(at, ','), at = at ? at + 1 : NULL)
-        if (!strncmp(at, word, n) && (at[n] == ',' || at[n] == 0)) return true;
+static bool is_wanted(const char *dtypes, const char *name) {
+    char item[32];
+    while (bench_next_item(&dtypes, ',', item))
+        if (!strcmp(item, name) || !strcmp(item, "all")) return true;
     return false;
 }
 
@@ -120,35 +116,32 @@ static bool prepare(struct bench *bench) {
     return true;
 }
 
-static int run(struct bench *bench, const struct bench_options *wanted, mst_op op) {
+static int run(struct bench *bench, mst_op op) {
     int shown = 0;
     for (int d = 1; d < MST_DTYPE_COUNT; d++) {
         const char *name = mst_dtype_name((mst_dtype)d);
         bench->element = mst_dtype_size((mst_dtype)d);
-        bench->reducer = msi_reducer_variant(wanted->variant, (mst_dtype)d, op);
-        if (!bench->reducer || (strcmp(wanted->dtypes, "all") != 0 && !contains(wanted->dtypes, name)))
-            continue;
-        if (!shown++) print_head(bench, wanted->variant, op);
+        bench->reducer = msi_reducer_variant(bench->variant, (mst_dtype)d, op);
+        if (!bench->reducer || !is_wanted(bench->dtypes, name)) continue;
+        if (!shown++) print_head(bench);
         measure(bench, name);
     }
-    return shown ? EXIT_DONE
-                 : opt_mistake(&command,
-                               "nothing to measure: the dtypes or the variant do not exist, or %s is not "
-                               "defined for them",
-                               mst_op_name(op));
+    if (shown) return EXIT_DONE;
+    return opt_mistake(
+        &command, "nothing to measure: the dtypes or the variant do not exist, or %s is not defined for them",
+        bench->op);
 }
 
 int bench_kernels(int argc, char **argv) {
-    struct bench_options wanted = {"f32,f64,bf16,f16,i32", "SUM", msi_reduce_variants()[0], 15, 2};
-    int op = 0, exit_status = bench_parse(&command, argc, argv, &wanted);
+    struct bench bench = {"f32,f64,bf16,f16,i32", "SUM", msi_reduce_variants()[0], .rounds = 15, .n = 2};
+    int op = 0, exit_status = bench_parse(&command, argc, argv, &bench);
     if (exit_status != OPT_PROCEED) return exit_status;
-    while (op < MST_OP_COUNT && strcmp(wanted.op, mst_op_name((mst_op)op)) != 0) op++;
-    if (op == MST_OP_COUNT) return opt_mistake(&command, "unknown operation '%s'", wanted.op);
-    struct bench bench = {.rounds = wanted.rounds, .n = wanted.inputs};
+    while (op < MST_OP_COUNT && strcmp(bench.op, mst_op_name((mst_op)op)) != 0) op++;
+    if (op == MST_OP_COUNT) return opt_mistake(&command, "unknown operation '%s'", bench.op);
     if (prepare(&bench))
-        exit_status = run(&bench, &wanted, (mst_op)op);
+        exit_status = run(&bench, (mst_op)op);
     else
-        exit_status = opt_mistake(&command, "out of memory for %ld arrays", wanted.inputs);
+        exit_status = opt_mistake(&command, "out of memory for %ld arrays", bench.n);
     for (long k = 0; k < bench.n; k++) free(bench.arrays[k]);
     return exit_status;
 }

@@ -3,7 +3,6 @@
 #define MUSTER_TOOL_BENCH_LAUNCH_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Between open and close, signals to the benchmark end only the running command. */
 void launch_open(void);
@@ -13,21 +12,23 @@ bool launch_wait_a_moment(void);
 /* The signal that interrupted the benchmark, or 0. */
 int launch_signal(void);
 
-enum launch_end { LAUNCH_ENDED, LAUNCH_TIME_UP, LAUNCH_INTERRUPTED, LAUNCH_NOT_STARTED };
+/* LAUNCH_FAILED: it could not be started, or its exit status is not 0. */
+enum launch_end { LAUNCH_DONE, LAUNCH_FAILED, LAUNCH_TIME_UP, LAUNCH_INTERRUPTED };
 
+enum { LAUNCH_TEXT_MAX = 4096, LAUNCH_WHY_MAX = 300 };
 struct launch_result {
     enum launch_end end;
-    int status; /* of waitpid, with LAUNCH_ENDED */
-    double wall;
+    double wall;                /* seconds */
+    char text[LAUNCH_TEXT_MAX]; /* the beginning of its output */
+    char why[LAUNCH_WHY_MAX];   /* the last line of its output that has text, or that its time is up */
 };
 
 /*
- * Runs argv with its output in a file and waits for it, at most limit seconds. Kills all remaining
- * descendants before it returns. LAUNCH_INTERRUPTED: the user interrupts the benchmark.
+ * Runs argv and waits for it, at most limit seconds. Kills all remaining descendants before it returns.
+ * LAUNCH_INTERRUPTED: the user interrupts the benchmark.
  */
-struct launch_result launch_run(const char *const *argv, const char *output, double limit);
-
-/* The last line of a command's output that has text; returns out. */
-const char *launch_last_line(const char *path, char *out, size_t size);
+void launch_run(const char *const *argv, double limit, struct launch_result *result);
+/* Kills all child processes and waits for them. */
+void launch_kill_children(void);
 
 #endif

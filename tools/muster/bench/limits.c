@@ -1,6 +1,5 @@
 /* limits.c - "muster bench limits": plans the measurements and prints the results. See limits.h. */
 #include "bench/limits.h"
-#include "bench/bench.h"
 #include "bench/launch.h"
 #include "cli/options.h"
 #include "commands.h"
@@ -57,7 +56,7 @@ static void plan(struct bench_limits *l, enum limit_kind kind, int processes, si
 }
 
 /* The best sample, because other programs can only make it worse. */
-static double best(const struct limit *limit, int rounds) {
+static double best(const struct limit *limit, long rounds) {
     double found = limit->samples[0];
     for (int i = 1; i < rounds; i++)
         if (limit->kind <= LIMIT_TCP_GBPS ? limit->samples[i] > found : limit->samples[i] < found)
@@ -66,7 +65,7 @@ static double best(const struct limit *limit, int rounds) {
 }
 
 bool limits_measure(struct bench_limits *l, const struct bench_numbers *processes) {
-    int most = limits_processors();
+    int most = l->processors = limits_processors();
     bool done[LIMITS_PROCESSES_MOST + 1] = {false}, proceed = true;
     if (l->rounds == 0) l->rounds = DEFAULT_ROUNDS;
     if (!(l->seconds > 0)) l->seconds = default_seconds;
@@ -87,19 +86,8 @@ bool limits_measure(struct bench_limits *l, const struct bench_numbers *processe
     return proceed;
 }
 
-static double value_of(const struct bench_limits *l, enum limit_kind kind, int processes, size_t bytes) {
-    for (int i = 0; i < l->n; i++)
-        if (l->at[i].kind == kind && l->at[i].processes == processes && l->at[i].bytes == bytes)
-            return l->at[i].value;
-    return 0;
-}
-
-double limits_delay(const struct bench_limits *l, enum limit_kind kind) {
-    return value_of(l, kind, 2, kind == LIMIT_LINE ? 0 : 1);
-}
-
 /* Interpolates linearly in the logarithm of the size. */
-double limits_rate(const struct bench_limits *l, enum limit_kind kind, int processes, double bytes) {
+double limits_value(const struct bench_limits *l, enum limit_kind kind, int processes, double bytes) {
     const struct limit *below = NULL, *above = NULL;
     for (int i = 0; i < l->n; i++) {
         const struct limit *at = &l->at[i];
@@ -114,8 +102,7 @@ double limits_rate(const struct bench_limits *l, enum limit_kind kind, int proce
 
 struct limits_options {
     const char *processes, *json;
-    long rounds;
-    double seconds;
+    struct bench_limits l;
 };
 
 #define AT(field) offsetof(struct limits_options, field)
@@ -123,9 +110,9 @@ struct limits_options {
 static const struct opt options[] = {
     {"processes", 'n', OPT_STRING, "LIST", "numbers of processes (default 1, 2 and one per processor)",
      AT(processes), 0, 0},
-    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the best counts (default 5)", AT(rounds), 1,
+    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the best counts (default 5)", AT(l.rounds), 1,
      LIMITS_ROUNDS_MOST},
-    {"seconds", 's', OPT_SECONDS, "SECONDS", "time of each trial (default 0.02)", AT(seconds), 0, 60},
+    {"seconds", 's', OPT_SECONDS, "SECONDS", "time of each trial (default 0.02)", AT(l.seconds), 0, 60},
     {"json", 0, OPT_STRING, "FILE", "also write the figures to FILE, a JSON object per line", AT(json), 0, 0},
 };
 
@@ -148,7 +135,8 @@ static void print_rates(const struct bench_limits *l, enum limit_kind kind, cons
         else
             printf("%-32s %8zu KiB", i == 0 ? title : "", bytes >> 10);
         for (int k = 0; k < p->n; k++)
-            printf(" %9.1f", value_of(l, kind, p->at[k], uncached ? size_of(i, p->at[k]) : bytes));
+            printf(" %9.1f",
+                   limits_value(l, kind, p->at[k], (double)(uncached ? size_of(i, p->at[k]) : bytes)));
         printf("\n");
     }
 }
@@ -156,7 +144,7 @@ static void print_rates(const struct bench_limits *l, enum limit_kind kind, cons
 static void print(const struct bench_limits *l, const struct bench_numbers *p) {
     char machine[BENCH_MACHINE_TEXT];
     printf("limits of %s\n", bench_machine(machine));
-    printf("GB/s of all processes together, each on its own processor; the best of %d rounds\n\n%-32s %12s",
+    printf("GB/s of all processes together, each on its own processor; the best of %ld rounds\n\n%-32s %12s",
            l->rounds, "", "bytes each");
     for (int k = 0; k < p->n; k++) printf(" %9d", p->at[k]);
     printf("\n");
@@ -164,8 +152,8 @@ static void print(const struct bench_limits *l, const struct bench_numbers *p) {
     print_rates(l, LIMIT_ADD, "add (c += a, f32)", p);
     print_rates(l, LIMIT_TCP_GBPS, "TCP on loopback, both directions", p);
     printf("\n%-45s %9.3f us\n%-45s %9.3f us\n", "a cache line from one processor to another",
-           limits_delay(l, LIMIT_LINE), "a byte over TCP on loopback, one way",
-           limits_delay(l, LIMIT_TCP_US));
+           limits_value(l, LIMIT_LINE, 2, 0), "a byte over TCP on loopback, one way",
+           limits_value(l, LIMIT_TCP_US, 2, 1));
 }
 
 static void write_json(const struct bench_limits *l, FILE *file) {
@@ -183,28 +171,23 @@ static void write_json(const struct bench_limits *l, FILE *file) {
 }
 
 int bench_limits(int argc, char **argv) {
-    static struct bench_limits l;
-    struct limits_options o = {.rounds = DEFAULT_ROUNDS, .seconds = default_seconds};
+    static struct limits_options o;
     struct bench_numbers processes;
     int most = limits_processors();
     char defaults[64];
     FILE *json = NULL;
-    int status = bench_parse(&command, argc, argv, &o);
-    if (status != OPT_PROCEED) return status;
     snprintf(defaults, sizeof defaults, most > 2 ? "1,2,%d" : most > 1 ? "1,2" : "1", most);
-    status =
-        bench_read_numbers(&command, "--processes", o.processes ? o.processes : defaults, most, &processes);
+    o.processes = defaults;
+    int status = bench_parse(&command, argc, argv, &o);
+    if (status == OPT_PROCEED)
+        status = bench_read_numbers(&command, "--processes", o.processes, most, &processes);
     if (status == OPT_PROCEED) status = bench_open_output(&command, o.json, &json);
     if (status != OPT_PROCEED) return status;
-    l.rounds = (int)o.rounds;
-    l.seconds = o.seconds;
     launch_open();
-    bool proceed = limits_measure(&l, &processes);
+    bool proceed = limits_measure(&o.l, &processes);
     launch_close();
-    if (proceed) print(&l, &processes);
-    if (json && proceed) write_json(&l, json);
+    if (proceed) print(&o.l, &processes);
+    if (json && proceed) write_json(&o.l, json);
     if (json && fclose(json) != 0) return EXIT_FAILED;
-    if (proceed) return EXIT_DONE;
-    fprintf(stderr, "%s: interrupted\n", command.name);
-    return EXIT_SIGNAL + launch_signal();
+    return proceed ? EXIT_DONE : bench_interrupted(command.name);
 }

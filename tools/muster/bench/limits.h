@@ -30,23 +30,22 @@ struct limit {
 
 struct bench_limits {
     struct limit at[LIMITS_MOST];
-    int n, rounds;
-    double seconds; /* of one sample */
-    int processors; /* of the measured machine; 0: this one */
+    int n, processors; /* processors of the measured machine */
+    long rounds;       /* 0: 5 */
+    double seconds;    /* of one sample; 0: 0.02 */
 };
 
 /*
- * Measures with these numbers of processes, each limited to the number of processors; rounds and seconds that
- * are 0 get defaults. False: the user interrupts. Call between launch_open and launch_close.
+ * Measures with these numbers of processes, each limited to the number of processors. False: the user
+ * interrupts. Call between launch_open and launch_close.
  */
 bool limits_measure(struct bench_limits *limits, const struct bench_numbers *processes);
 
 /*
- * GB/s of so many processes together with arrays of so many bytes, interpolated; 0 if nothing was measured.
+ * A limit with so many processes, interpolated between the measured sizes; 0 if nothing was measured. Rates
+ * are GB/s of all processes together.
  */
-double limits_rate(const struct bench_limits *limits, enum limit_kind kind, int processes, double bytes);
-/* Microseconds of LIMIT_LINE or LIMIT_TCP_US. */
-double limits_delay(const struct bench_limits *limits, enum limit_kind kind);
+double limits_value(const struct bench_limits *limits, enum limit_kind kind, int processes, double bytes);
 
 /* Processors that this process may use. */
 int limits_processors(void);

@@ -158,7 +158,7 @@ _Noreturn static void run_worker(struct worker *w, const struct bench_limits *l,
     if (!w->a || !w->c) abort();
     memset(w->a, 0, most); /* sums of zeros stay finite */
     memset(w->c, 0, most);
-    for (int round = 0; round < l->rounds; round++)
+    for (long round = 0; round < l->rounds; round++)
         for (int i = 0; i < l->n; i++) {
             if (l->at[i].processes != w->n) continue;
             barrier(w);
@@ -189,21 +189,18 @@ static void connect_pair(int fd[2]) {
 }
 
 /* Waits for the workers; kills them if the user interrupts or if one of them failed. False: interrupted. */
-static bool wait_for_workers(pid_t *pids, int n) {
-    bool stopped = false, failed = false;
-    for (int i = 0; i < n; i++) failed = failed || pids[i] < 0;
-    for (int left = n; left > 0;) {
+static bool wait_for_workers(int n) {
+    bool stopped = false;
+    while (n > 0 && !stopped) {
         int status = 0;
         pid_t pid = waitpid(-1, &status, WNOHANG);
-        for (int i = 0; pid > 0 && i < n; i++)
-            if (pids[i] == pid) pids[i] = 0, left--;
-        if (pid > 0 && status == 0) continue;
-        if (pid < 0) break;
-        if (pid == 0 && !stopped) stopped = launch_wait_a_moment();
-        failed = failed || pid > 0;
-        for (int i = 0; (stopped || failed) && i < n; i++)
-            if (pids[i] > 0) kill(pids[i], SIGKILL);
+        if (pid < 0 || status != 0) break;
+        if (pid > 0)
+            n--;
+        else
+            stopped = launch_wait_a_moment();
     }
+    launch_kill_children();
     return !stopped;
 }
 
@@ -217,23 +214,24 @@ static size_t most_bytes(const struct bench_limits *l, int n) {
 bool limits_run_workers(struct bench_limits *l, int n) {
     struct shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    pid_t pids[LIMITS_PROCESSES_MOST];
     int fds[2] = {-1, -1};
+    bool failed = false;
     if (shared == MAP_FAILED) return true;
     for (int i = 0; i < n; i++) {
         struct worker w = {.shared = shared, .index = i, .n = n, .seconds = l->seconds, .next = (uint32_t)i};
         if (i % 2 == 0 && i + 1 < n) connect_pair(fds);
         w.fd = fds[i % 2];
-        pids[i] = fork();
-        if (pids[i] == 0) {
+        pid_t pid = fork();
+        if (pid == 0) {
             close_end(&fds[1 - i % 2]); /* else the connection would outlive the other worker */
             run_worker(&w, l, most_bytes(l, n));
         }
         close_end(&fds[i % 2]);
+        failed |= pid < 0;
     }
-    bool proceed = wait_for_workers(pids, n);
+    bool proceed = wait_for_workers(failed ? 0 : n);
     for (int i = 0; i < l->n; i++)
-        for (int round = 0; l->at[i].processes == n && round < l->rounds; round++) {
+        for (long round = 0; l->at[i].processes == n && round < l->rounds; round++) {
             const double *found = shared->results[i][round];
             double sum = found[0];
             for (int k = 1; k < n && l->at[i].kind <= LIMIT_TCP_GBPS; k++) sum += found[k];

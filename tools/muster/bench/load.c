@@ -3,8 +3,6 @@
 #include "base/median.h"
 #include "os/clock.h"
 #include "os/socket.h"
-#include "wire/cursor.h"
-#include "wire/store_msg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +11,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, GIVE_UP_MS = 20000, HELLO_REPLY = 9 };
+enum { EVENTS = 256, GIVE_UP_MS = 20000, HELLO_REPLY = 9, BARRIERS = 5 };
 
 static int connect_one(int port, bool local) {
     struct msi_address to = {"127.0.0.1", port};
@@ -28,11 +27,6 @@ static int connect_one(int port, bool local) {
 
 static bool send_all(int fd, const struct msi_buf *request) {
     return send(fd, request->data, request->len, MSG_NOSIGNAL) == (ssize_t)request->len;
-}
-
-static void encode(struct msi_buf *out, enum msi_dialect dialect, struct msi_store_req req) {
-    out->len = 0;
-    msi_store_encode(out, dialect, &req);
 }
 
 bool load_connect(struct load_clients *clients, int port, bool local, enum msi_dialect dialect, int n) {
@@ -71,9 +65,16 @@ void load_close(struct load_clients *clients) {
     *clients = (struct load_clients){.epoll = -1};
 }
 
-static double failed(const char *what) {
-    fprintf(stderr, "muster bench store: %s: %s\n", what, errno ? strerror(errno) : "no reply");
-    return 0;
+void load_add_request(struct load_step *step, enum msi_dialect dialect, struct msi_store_req req,
+                      size_t reply, int times) {
+    for (int i = 0; i < times; i++) msi_store_encode(&step->request, dialect, &req);
+    step->reply += reply * (size_t)times;
+    step->ops += times;
+}
+
+void load_free_step(struct load_step *step) {
+    msi_buf_free(&step->request);
+    msi_buf_free(&step->last);
 }
 
 struct client_state {
@@ -87,7 +88,7 @@ double load_run(struct load_clients *clients, const struct load_step *steps, int
     struct epoll_event events[EVENTS];
     char reply[65536];
     int64_t begin = msi_now(), end = begin + (int64_t)(seconds * 1e9), rounds = 0;
-    int busy = 0;
+    int busy = 0, reached = 0; /* clients under way; clients that completed a step with a last request */
     double rate = 0;
     for (int i = 0; i < clients->n; i++, busy++)
         if (!send_all(clients->fds[i], &steps[0].request)) goto done;
@@ -102,7 +103,10 @@ double load_run(struct load_clients *clients, const struct load_step *steps, int
             ssize_t len = recv(clients->fds[c], reply, sizeof reply, 0);
             if (len <= 0) goto done;
             state->got += (size_t)len;
-            if (state->got < steps[state->step].reply) continue;
+            const struct load_step *step = &steps[state->step];
+            if (state->got < step->reply) continue;
+            if (step->last.len && ++reached == clients->n && !send_all(clients->fds[c], &step->last))
+                goto done;
             state->got = 0;
             state->step = (state->step + 1) % n_steps;
             rounds += state->step == 0;
@@ -115,98 +119,49 @@ double load_run(struct load_clients *clients, const struct load_step *steps, int
     rate = (double)rounds / ((double)(msi_now() - begin) / 1e9);
 done:
     free(states);
-    return rate > 0 ? rate : failed("the load test failed");
+    if (rate <= 0)
+        fprintf(stderr, "muster bench store: the load test failed: %s\n",
+                errno ? strerror(errno) : "no reply");
+    return rate;
 }
 
-/* The requests of a barrier: the first of all clients, and in two steps the second ones. */
-struct steps {
-    struct msi_buf first, wait, open;
-    size_t first_reply;
-};
-
-static void make_steps(struct steps *s, enum msi_dialect dialect, int n, int round, bool two_steps) {
+static double one_barrier(struct load_clients *clients, int round, bool two_steps) {
     char key[64], done[64];
+    enum msi_dialect dialect = clients->dialect;
+    struct load_step steps[2] = {0};
+    int n = clients->n;
     struct msi_str name = msi_str(key, (size_t)snprintf(key, sizeof key, "barrier/%d/%d", n, round));
-    struct msi_str done_name = msi_str(done, (size_t)snprintf(done, sizeof done, "done/%d/%d", n, round));
-    s->first_reply = two_steps ? 8 : 1;
-    if (!two_steps) {
-        encode(&s->first, dialect, (struct msi_store_req){.op = MSI_OP_BARRIER, .key = name, .number = n});
-        return;
+    struct msi_str opened = msi_str(done, (size_t)snprintf(done, sizeof done, "done/%d/%d", n, round));
+    struct msi_store_req barrier = {.op = MSI_OP_BARRIER, .key = name, .number = n};
+    struct msi_store_req add = {.op = MSI_OP_ADD, .key = name, .number = 1};
+    struct msi_store_req wait = {.op = MSI_OP_WAIT, .n = 1, .keys = &opened};
+    struct msi_store_req set = {.op = MSI_OP_SET, .key = opened, .value = msi_cstr("1")};
+    if (two_steps) {
+        load_add_request(&steps[0], dialect, add, 8, 1);
+        msi_store_encode(&steps[0].last, dialect, &set);
+        load_add_request(&steps[1], dialect, wait, 1, 1);
+    } else {
+        load_add_request(&steps[0], dialect, barrier, 1, 1);
     }
-    encode(&s->first, dialect, (struct msi_store_req){.op = MSI_OP_ADD, .key = name, .number = 1});
-    encode(&s->wait, dialect, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &done_name});
-    encode(&s->open, dialect,
-           (struct msi_store_req){.op = MSI_OP_SET, .key = done_name, .value = msi_cstr("1")});
+    double rate = load_run(clients, steps, two_steps ? 2 : 1, 0);
+    load_free_step(&steps[0]);
+    load_free_step(&steps[1]);
+    return rate > 0 ? n / rate : 0;
 }
 
-/*
- * Handles the reply of a client and sends its second step, if there is one. Returns 1 if the client is done,
- * -1 on errors.
- */
-static int advance(struct load_clients *clients, uint32_t c, const struct steps *s, bool two_steps,
-                   bool *second) {
-    char reply[64];
-    ssize_t len = recv(clients->fds[c], reply, sizeof reply, 0);
-    if (len != (ssize_t)(second[c] ? 1 : s->first_reply)) return -1;
-    if (!two_steps || second[c]) return 1;
-    second[c] = true;
-    struct msi_reader r = msi_reader(reply, 8);
-    if ((int)msi_read_u64(&r) == clients->n && !send_all(clients->fds[c], &s->open)) return -1;
-    return send_all(clients->fds[c], &s->wait) ? 0 : -1;
-}
-
-static double one_barrier(struct load_clients *clients, int round, bool two_steps, bool *second) {
-    struct steps s = {0};
-    struct epoll_event events[EVENTS];
-    double seconds = 0;
-    make_steps(&s, clients->dialect, clients->n, round, two_steps);
-    memset(second, 0, (size_t)clients->n * sizeof *second);
-    int64_t begin = msi_now();
-    int left = clients->n;
-    for (int i = 0; i < clients->n; i++)
-        if (!send_all(clients->fds[i], &s.first)) goto done;
-    while (left) {
-        int n = epoll_wait(clients->epoll, events, EVENTS, GIVE_UP_MS);
-        if (n <= 0) goto done;
-        for (int i = 0; i < n; i++) {
-            int done = advance(clients, events[i].data.u32, &s, two_steps, second);
-            if (done < 0) goto done;
-            left -= done;
-        }
-    }
-    seconds = (double)(msi_now() - begin) / 1e9;
-done:
-    msi_buf_free(&s.first);
-    msi_buf_free(&s.wait);
-    msi_buf_free(&s.open);
-    return seconds;
-}
-
-double load_barrier(struct load_clients *clients, int rounds, bool two_steps) {
+double load_barrier(struct load_clients *clients, bool two_steps) {
     static int round; /* keys are never used twice */
-    double *times = calloc((size_t)rounds, sizeof *times), median = 0;
-    bool *second = calloc((size_t)clients->n, sizeof *second);
-    errno = 0;
-    if (times && second) {
-        int i = 0;
-        while (i < rounds && (times[i] = one_barrier(clients, round++, two_steps, second)) > 0) i++;
-        median = i == rounds ? msi_median(times, rounds) : failed("the barrier failed");
+    double times[BARRIERS];
+    for (int i = 0; i < BARRIERS; i++) {
+        times[i] = one_barrier(clients, round++, two_steps);
+        if (times[i] <= 0) return 0;
     }
-    free(times);
-    free(second);
-    return median;
+    return msi_median(times, BARRIERS);
 }
 
 double load_cpu_seconds(pid_t pid) {
-    char path[64], line[1024];
-    unsigned long user = 0, system = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    if (fgets(line, sizeof line, file)) {
-        const char *after = strrchr(line, ')');
-        if (after) sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
-    }
-    fclose(file);
-    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+    clockid_t clock;
+    struct timespec used = {0};
+    if (clock_getcpuclockid(pid, &clock) == 0) clock_gettime(clock, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }

@@ -27,11 +27,16 @@ struct load_step {
     struct msi_buf request;
     size_t reply;
     int ops;
+    struct msi_buf last; /* sent before the next step by the client that completes this one last, or empty */
 };
+/* Adds an operation several times. */
+void load_add_request(struct load_step *step, enum msi_dialect dialect, struct msi_store_req req,
+                      size_t reply, int times);
+void load_free_step(struct load_step *step);
 
 /*
- * Every client repeats these steps: sends the request, waits for the reply. Returns how often per second all
- * clients together completed all steps; 0 with the reason on stderr.
+ * Every client repeats these steps: sends the request, waits for the reply. If seconds is 0, each step runs
+ * once. Returns how often per second all clients together completed all steps; 0 with the reason on stderr.
  */
 double load_run(struct load_clients *clients, const struct load_step *steps, int n_steps, double seconds);
 
@@ -40,7 +45,7 @@ double load_run(struct load_clients *clients, const struct load_step *steps, int
  * PyTorch do: ADD, then WAIT for a key that the last client sets. Returns the median time in seconds; 0 if it
  * failed.
  */
-double load_barrier(struct load_clients *clients, int rounds, bool two_steps);
+double load_barrier(struct load_clients *clients, bool two_steps);
 
 /* The processor time of a process, in seconds. */
 double load_cpu_seconds(pid_t pid);

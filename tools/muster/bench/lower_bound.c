@@ -65,9 +65,8 @@ static struct work count(const struct ops_case *what, double s) {
 /* Microseconds for so many bytes. Hot buffers stay in the cache into which they fit. */
 static double time_of(const struct bench_limits *l, enum limit_kind kind, const struct ops_case *what,
                       double bytes) {
-    int processors = l->processors ? l->processors : limits_processors(),
-        p = what->ranks < processors ? what->ranks : processors;
-    double rate = limits_rate(l, kind, p, what->buffers == OPS_ROTATE ? 1e18 : bytes / p);
+    int p = what->ranks < l->processors ? what->ranks : l->processors;
+    double rate = limits_value(l, kind, p, what->buffers == OPS_ROTATE ? 1e18 : bytes / p);
     return rate > 0 ? bytes / rate / 1e3 : 0;
 }
 
@@ -75,7 +74,7 @@ double bench_lower_bound(const struct bench_limits *l, const struct ops_case *wh
     struct work work = count(what, (double)bytes);
     if (what->ranks == 1) return time_of(l, LIMIT_COPY, what, work.copied);
     if (what->hosts > 1 && (what->op != LOOP_SEND_RECV || work.crossing > 0))
-        return limits_delay(l, LIMIT_TCP_US) + time_of(l, LIMIT_TCP_GBPS, what, work.crossing);
-    return limits_delay(l, LIMIT_LINE) + time_of(l, LIMIT_COPY, what, work.copied) +
+        return limits_value(l, LIMIT_TCP_US, 2, 1) + time_of(l, LIMIT_TCP_GBPS, what, work.crossing);
+    return limits_value(l, LIMIT_LINE, 2, 0) + time_of(l, LIMIT_COPY, what, work.copied) +
            time_of(l, LIMIT_ADD, what, work.added);
 }

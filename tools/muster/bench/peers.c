@@ -1,11 +1,12 @@
-/* peers.c - finds the installed peers and builds their programs. See peers.h. */
+/* peers.c - finds the installed peers, builds their programs and their commands. See peers.h. */
 #include "bench/peers.h"
-#include "bench/launch.h"
 #include "run/ranks/program.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <muster/version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PREPARE_SECONDS = 120, FILES_AT_ONCE = 64, NEW_SECONDS = 60, OUTPUT_MAX = 4096 };
+enum { PREPARE_SECONDS = 120, FILES_AT_ONCE = 64, NEW_SECONDS = 60 };
 
 /*
  * The creator locks its directory as long as it lives. A pid in the name would mean nothing in another
@@ -53,33 +54,33 @@ static void remove_leftovers(void) {
     if (all) closedir(all);
 }
 
-static int own_lock = -1;
-
-bool peers_open_dir(char dir[BENCH_DIR_MAX]) {
+bool peers_open(struct bench_place *place, const char *python) {
+    place->python = python;
+    launch_open();
     remove_leftovers();
-    snprintf(dir, BENCH_DIR_MAX, "%s/%sXXXXXX", parent, prefix);
-    if (!mkdtemp(dir)) return false;
-    own_lock = lock_dir(AT_FDCWD, dir);
+    snprintf(place->dir, sizeof place->dir, "%s/%sXXXXXX", parent, prefix);
+    if (readlink("/proc/self/exe", place->self, sizeof place->self - 1) < 0 || !mkdtemp(place->dir)) {
+        fprintf(stderr, "muster bench: cannot find this program or create %s: %s\n", place->dir,
+                strerror(errno));
+        return false;
+    }
+    lock_dir(AT_FDCWD, place->dir);  /* until this process ends */
+    setenv("TMPDIR", place->dir, 1); /* so that the session files of Open MPI are removed, too */
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    setenv("OMPI_MCA_plm_rsh_agent", "/bin/false",
+           0); /* not used on one host, but Open MPI fails without ssh */
     return true;
 }
 
-void peers_remove_dir(const char *dir) {
-    nftw(dir, remove_entry, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
-    if (own_lock >= 0) close(own_lock);
-    own_lock = -1;
+void peers_close(const struct bench_place *place) {
+    nftw(place->dir, remove_entry, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+    launch_close();
 }
 
 void peers_add_args(struct bench_argv *argv, const char *const *args) {
     for (; *args && argv->n < BENCH_ARGV_MOST - 1; args++) argv->args[argv->n++] = *args;
     argv->args[argv->n] = NULL;
-}
-
-void peers_set_environment(const char *dir) {
-    setenv("TMPDIR", dir, 1); /* so that the session files of Open MPI are removed, too */
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("OMPI_MCA_plm_rsh_agent", "/bin/false",
-           0); /* not used on one host, but Open MPI fails without ssh */
 }
 
 static bool write_sources(struct bench_peer *peer, const char *dir, const struct bench_source *sources) {
@@ -107,24 +108,23 @@ static bool find(struct bench_peer *peer, const char *name, const char *package,
     }
     snprintf(path, PATH_MAX, "%s", found);
     free(found);
+    peer->why_not[0] = '\0';
     return true;
 }
 
-/*
- * Runs a command and reads the beginning of its output; sets why_not if it fails. False: the user interrupts.
- */
-static bool run_command(struct bench_peer *peer, const char *dir, const char *const *argv,
-                        char text[OUTPUT_MAX]) {
-    char output[PATH_MAX], line[BENCH_WHY_MAX];
-    snprintf(output, sizeof output, "%s/output", dir);
-    struct launch_result result = launch_run(argv, output, PREPARE_SECONDS);
-    FILE *file = fopen(output, "re");
-    text[file ? fread(text, 1, OUTPUT_MAX - 1, file) : 0] = '\0';
-    if (file) fclose(file);
-    if (result.end != LAUNCH_ENDED || result.status != 0)
-        snprintf(peer->why_not, sizeof peer->why_not, "%.120s fails: %.150s", argv[0],
-                 launch_last_line(output, line, sizeof line));
-    return result.end != LAUNCH_INTERRUPTED;
+/* Finds mpirun or mpicc of Open MPI or MPICH, with the name of the MPI appended or without. */
+static bool find_mpi(struct bench_peer *peer, const char *tool, const char *package, char path[PATH_MAX]) {
+    char name[32];
+    snprintf(name, sizeof name, "%s.%s", tool, peer->openmpi ? "openmpi" : "mpich");
+    return find(peer, name, package, path) || find(peer, tool, package, path);
+}
+
+/* Runs a command; sets why_not if it fails. False: the user interrupts. */
+static bool run_command(struct bench_peer *peer, const char *const *argv, struct launch_result *result) {
+    launch_run(argv, PREPARE_SECONDS, result);
+    if (result->end != LAUNCH_DONE)
+        snprintf(peer->why_not, sizeof peer->why_not, "%.120s fails: %.150s", argv[0], result->why);
+    return result->end != LAUNCH_INTERRUPTED;
 }
 
 /* The first word of the text that begins with a digit, or with v and a digit. */
@@ -141,66 +141,92 @@ static void set_version(struct bench_peer *peer, const char *text) {
     }
 }
 
-static bool find_mpi(struct bench_peer *peer, const char *package, char compiler[PATH_MAX]) {
-    char name[32];
-    snprintf(name, sizeof name, "mpirun.%s", peer->name);
-    if (find(peer, name, package, peer->launcher)) {
-        snprintf(name, sizeof name, "mpicc.%s", peer->name);
-        return find(peer, name, package, compiler);
-    }
-    if (!find(peer, "mpirun", package, peer->launcher) || !find(peer, "mpicc", package, compiler))
-        return false;
-    peer->why_not[0] = '\0';
+static bool find_mpirun(struct bench_peer *peer) {
+    const char *package = peer->openmpi ? "openmpi-bin" : "mpich";
+    struct launch_result result;
+    if (!find_mpi(peer, "mpirun", package, peer->launcher)) return true;
+    const char *query[] = {peer->launcher, "--version", NULL};
+    bool proceed = run_command(peer, query, &result);
+    if (peer->why_not[0] != '\0') return proceed;
+    bool hydra = strstr(result.text, "HYDRA"); /* that of MPICH */
+    if (hydra == peer->openmpi)
+        snprintf(peer->why_not, sizeof peer->why_not, "%.200s does not belong to %s (Debian: %s)",
+                 peer->launcher, peer->openmpi ? "Open MPI" : "MPICH", package);
+    set_version(peer, result.text);
     return true;
 }
 
-/* The version text begins with the name of the MPI, which identifies a plain mpirun. */
-bool peers_prepare_mpi(struct bench_peer *peer, const char *dir, const struct bench_source *sources,
-                       const char *package) {
-    char source[PATH_MAX], compiler[PATH_MAX], text[OUTPUT_MAX];
+/* Compiles the program. The version text begins with the name of the MPI, which identifies a plain mpicc. */
+static bool prepare_mpi(struct bench_peer *peer, const char *dir, const struct bench_source *sources) {
+    char source[PATH_MAX], compiler[PATH_MAX];
+    struct launch_result result;
     snprintf(source, sizeof source, "%s/%s", dir, sources[0].name);
     snprintf(peer->program, sizeof peer->program, "%s/%s", dir, peer->name);
-    if (!find_mpi(peer, package, compiler) || !write_sources(peer, dir, sources)) return true;
+    if (!find_mpi(peer, "mpicc", peer->openmpi ? "libopenmpi-dev" : "libmpich-dev", compiler) ||
+        !write_sources(peer, dir, sources))
+        return true;
     const char *compile[] = {compiler, "-O2", "-o", peer->program, source, NULL};
     const char *query[] = {peer->program, NULL};
-    bool proceed = run_command(peer, dir, compile, text);
-    if (peer->why_not[0] == '\0') proceed = run_command(peer, dir, query, text);
-    if (peer->why_not[0] != '\0') return proceed;
-    if (strncmp(text, peer->label, strlen(peer->label)) == 0)
-        set_version(peer, text);
-    else
-        snprintf(peer->why_not, sizeof peer->why_not, "mpirun belongs to '%.*s'", (int)strcspn(text, " \n"),
-                 text);
-    return true;
+    bool proceed = run_command(peer, compile, &result);
+    if (peer->why_not[0] == '\0') proceed = run_command(peer, query, &result);
+    if (peer->why_not[0] == '\0' && strncmp(result.text, peer->label, strlen(peer->label)) != 0)
+        snprintf(peer->why_not, sizeof peer->why_not, "%.200s belongs to '%.*s'", compiler,
+                 (int)strcspn(result.text, " \n"), result.text);
+    return proceed;
 }
 
-bool peers_find_mpirun(struct bench_peer *peer, const char *family, const char *dir) {
-    bool mpich = strcmp(family, "mpich") == 0;
-    const char *package = mpich ? "mpich" : "openmpi-bin";
-    char name[32], text[OUTPUT_MAX];
-    snprintf(name, sizeof name, "mpirun.%s", family);
-    if (!find(peer, name, package, peer->launcher) && !find(peer, "mpirun", package, peer->launcher))
-        return true;
-    peer->why_not[0] = '\0';
-    const char *query[] = {peer->launcher, "--version", NULL};
-    bool proceed = run_command(peer, dir, query, text), hydra = strstr(text, "HYDRA"); /* that of MPICH */
-    if (peer->why_not[0] != '\0') return proceed;
-    if (hydra == mpich)
-        set_version(peer, text);
-    else
-        snprintf(peer->why_not, sizeof peer->why_not, "%.200s does not belong to %s (Debian: %s)",
-                 peer->launcher, family, package);
-    return true;
-}
-
-bool peers_prepare_torch(struct bench_peer *peer, const char *dir, const struct bench_source *sources,
-                         const char *python) {
-    char text[OUTPUT_MAX];
-    snprintf(peer->program, sizeof peer->program, "%s/%s", dir, sources[0].name);
-    if (!find(peer, python, "python3-torch", peer->launcher) || !write_sources(peer, dir, sources))
+static bool prepare_torch(struct bench_peer *peer, const struct bench_place *place,
+                          const struct bench_source *sources) {
+    struct launch_result result;
+    snprintf(peer->program, sizeof peer->program, "%s/%s", place->dir, sources[0].name);
+    if (!find(peer, place->python, "python3-torch", peer->launcher) ||
+        !write_sources(peer, place->dir, sources))
         return true;
     const char *query[] = {peer->launcher, peer->program, NULL};
-    bool proceed = run_command(peer, dir, query, text);
-    if (peer->why_not[0] == '\0') set_version(peer, text);
+    bool proceed = run_command(peer, query, &result);
+    if (peer->why_not[0] == '\0') set_version(peer, result.text);
     return proceed;
+}
+
+bool peers_prepare(struct bench_peer *peer, const struct bench_place *place, const struct bench_source *mpi,
+                   const struct bench_source *torch) {
+    bool proceed;
+    switch (peer->kind) {
+    case BENCH_MPI:
+        return find_mpirun(peer) && (peer->why_not[0] != '\0' || prepare_mpi(peer, place->dir, mpi));
+    case BENCH_TORCH:
+        return prepare_torch(peer, place, torch);
+    case BENCH_MUSTER_MPI:
+        proceed = find_mpirun(peer);
+        if (!proceed || peer->why_not[0] == '\0' || strchr(peer->name, ':')) return proceed;
+        peer->openmpi = false; /* "mpi" is the first that is installed */
+        peer->label = "muster over MPICH";
+        return find_mpirun(peer);
+    default:
+        snprintf(peer->version, sizeof peer->version, "%s", mst_version());
+        return true;
+    }
+}
+
+/* Between simulated hosts the MPIs must use TCP. */
+static void add_mpirun(struct bench_argv *argv, const struct bench_peer *peer, int hosts) {
+    peers_add(argv, peer->launcher, "-n", argv->ranks);
+    if (peer->openmpi) peers_add(argv, "--oversubscribe");
+    if (hosts > 1 && peer->openmpi)
+        peers_add(argv, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
+                  "lo");
+    else if (hosts > 1) /* UCX and libfabric would still use shared memory without their own settings */
+        peers_add(argv, "-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "UCX_TLS", "tcp,self", "-genv",
+                  "UCX_NET_DEVICES", "lo", "-genv", "FI_PROVIDER", "tcp");
+}
+
+void peers_add_launcher(struct bench_argv *argv, const struct bench_place *place,
+                        const struct bench_peer *peer, int ranks, int hosts) {
+    snprintf(argv->ranks, sizeof argv->ranks, "%d", ranks);
+    if (peer->kind == BENCH_MPI || peer->kind == BENCH_MUSTER_MPI)
+        add_mpirun(argv, peer, hosts);
+    else
+        peers_add(argv, place->self, "run", "-n", argv->ranks);
+    if (peer->kind == BENCH_TORCH) peers_add(argv, peer->launcher);
+    if (!peer->engine) peers_add(argv, peer->program);
 }

@@ -9,8 +9,8 @@
 #include "cli/options.h"
 #include "commands.h"
 #include "os/tick.h"
+#include "prof/record/op_trace.h"
 #include "prof/record/recorder.h"
-#include "prof/record/sink.h"
 
 #include <muster/muster.h>
 #include <stdio.h>

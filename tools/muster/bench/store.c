@@ -8,13 +8,11 @@
 #include "bench/load.h"
 #include "cli/options.h"
 #include "commands.h"
-#include "wire/store_msg.h"
 
 #include <fcntl.h>
 #include <muster/muster.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -26,19 +24,17 @@ struct bench_options {
     const char *python, *csv;
 };
 
+#define AT(field) offsetof(struct bench_options, field)
+
 static const struct opt options[] = {
-    {"clients", 'c', OPT_NUMBER, "N", "clients that send ADD, SET and GET (default 64)",
-     offsetof(struct bench_options, clients), 1, 10000},
-    {"barrier", 'b', OPT_NUMBER, "N", "clients of the barriers (default 1024)",
-     offsetof(struct bench_options, barrier), 1, 20000},
-    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the median counts (default 5)",
-     offsetof(struct bench_options, rounds), 1, 100},
-    {"seconds", 's', OPT_SECONDS, "S", "time of each trial (default 0.5)",
-     offsetof(struct bench_options, seconds), 0, 60},
-    {"python", 0, OPT_STRING, "PATH", "Python interpreter with torch (default /usr/bin/python3)",
-     offsetof(struct bench_options, python), 0, 0},
-    {"csv", 0, OPT_STRING, "FILE", "also write the figures to FILE", offsetof(struct bench_options, csv), 0,
-     0},
+    {"clients", 'c', OPT_NUMBER, "N", "clients that send ADD, SET and GET (default 64)", AT(clients), 1,
+     10000},
+    {"barrier", 'b', OPT_NUMBER, "N", "clients of the barriers (default 1024)", AT(barrier), 1, 20000},
+    {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the median counts (default 5)", AT(rounds), 1, 100},
+    {"seconds", 's', OPT_SECONDS, "S", "time of each trial (default 0.5)", AT(seconds), 0, 60},
+    {"python", 0, OPT_STRING, "PATH", "Python interpreter with torch (default /usr/bin/python3)", AT(python),
+     0, 0},
+    {"csv", 0, OPT_STRING, "FILE", "also write the figures to FILE", AT(csv), 0, 0},
 };
 
 static const struct opt_command command = {
@@ -51,64 +47,53 @@ static const struct opt_command command = {
 };
 
 struct server {
-    pid_t pid;               /* 0: not started */
-    int port, input, output; /* pipes to it */
+    pid_t pid; /* 0: not started */
+    int port;
 };
 
-static const char torch_server[] = "import sys, torch, torch.distributed as dist\n"
+static const char torch_server[] = "import signal, torch, torch.distributed as dist\n"
                                    "s = dist.TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)\n"
                                    "print(s.port, torch.__version__, flush=True)\n"
-                                   "sys.stdin.read()\n";
+                                   "signal.pause()\n";
 
-/* Starts a child that runs serve() or executes argv, with pipes to and from it. It dies with this process. */
-static bool start(struct server *server, char *const *argv, void (*serve)(void)) {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) return false;
+static void stop(struct server *server) {
+    if (server->pid > 0) kill(server->pid, SIGKILL);
+    if (server->pid > 0) waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}
+
+/*
+ * Starts a child that runs serve() or executes argv, and waits until it prints its port and version. It dies
+ * with this process.
+ */
+static bool start(struct server *server, char *const *argv, void (*serve)(void), char version[64]) {
+    int out[2];
+    if (pipe2(out, O_CLOEXEC)) return false;
     fflush(stdout);
     server->pid = fork();
     if (server->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(in[0], STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
         if (serve) serve();
         if (argv) execvp(argv[0], argv);
         _exit(127);
     }
-    close(in[0]);
     close(out[1]);
-    server->input = in[1];
-    server->output = out[0];
-    return server->pid > 0;
+    FILE *greeting = fdopen(out[0], "r");
+    bool ready = greeting && fscanf(greeting, "%d %63s", &server->port, version) == 2;
+    if (greeting) fclose(greeting);
+    if (!ready) stop(server);
+    return ready;
 }
 
 static void serve_muster(void) {
     mst_store *store;
-    char byte;
     if (mst_store_open("tcp://127.0.0.1:0", &store, .is_master = true) != MST_OK) {
         fprintf(stderr, "%s\n", mst_error());
         _exit(1);
     }
     dprintf(STDOUT_FILENO, "%d %s\n", mst_store_port(store), mst_version());
-    while (read(STDIN_FILENO, &byte, 1) > 0) continue;
-    _exit(0);
-}
-
-/* Reads the line that a server prints when it is ready: its port and version. */
-static bool read_greeting(struct server *server, char version[64]) {
-    char line[128];
-    size_t n = 0;
-    while (n < sizeof line - 1 && read(server->output, line + n, 1) == 1 && line[n] != '\n') n++;
-    line[n] = 0;
-    return sscanf(line, "%d %63s", &server->port, version) == 2;
-}
-
-static void stop(struct server *server) {
-    if (server->pid <= 0) return;
-    close(server->input);
-    close(server->output);
-    kill(server->pid, SIGKILL);
-    waitpid(server->pid, NULL, 0);
-    server->pid = 0;
+    for (;;) pause();
 }
 
 /* What is measured. LOCAL and TCP are the same server, through its Unix socket and through TCP. */
@@ -121,13 +106,6 @@ struct load {
     struct load_step steps[2], own;
     int n_steps;
 };
-
-static void add_request(struct load_step *step, enum msi_dialect dialect, struct msi_store_req req,
-                        size_t reply, int times) {
-    for (int i = 0; i < times; i++) msi_store_encode(&step->request, dialect, &req);
-    step->reply += reply * (size_t)times;
-    step->ops += times;
-}
 
 /*
  * PyTorch's clients do not wait for the reply of SET, so a client that publishes several keys sends them in a
@@ -149,25 +127,19 @@ static void make_loads(struct load *loads, enum msi_dialect dialect) {
         "SET, then ADD",   "ADD", "GET", "a client's get()", "SET, 16 in a row", "ADD, 16 in a row",
         "GET, 16 in a row"};
     for (int i = 0; i < LOADS; i++) loads[i] = (struct load){.name = names[i], .n_steps = 1};
-    add_request(&loads[0].steps[0], dialect, set, 0, 1);
-    add_request(&loads[0].steps[0], dialect, add, 8, 1);
-    add_request(&loads[1].steps[0], dialect, add, 8, 1);
-    add_request(&loads[2].steps[0], dialect, get, 8 + sizeof value, 1);
+    load_add_request(&loads[0].steps[0], dialect, set, 0, 1);
+    load_add_request(&loads[0].steps[0], dialect, add, 8, 1);
+    load_add_request(&loads[1].steps[0], dialect, add, 8, 1);
+    load_add_request(&loads[2].steps[0], dialect, get, 8 + sizeof value, 1);
     loads[3].n_steps = 2;
-    add_request(&loads[3].steps[0], dialect, wait, 1, 1);
-    add_request(&loads[3].steps[1], dialect, get, 8 + sizeof value, 1);
+    load_add_request(&loads[3].steps[0], dialect, wait, 1, 1);
+    load_add_request(&loads[3].steps[1], dialect, get, 8 + sizeof value, 1);
     loads[3].steps[0].ops = 0; /* WAIT and GET count as one operation */
-    add_request(&loads[3].own, MSI_DIALECT_M, wait_get, 1 + 8 + sizeof value, 1);
-    add_request(&loads[4].steps[0], dialect, set, 0, ROW - 1);
-    add_request(&loads[4].steps[0], dialect, add, 8, 1);
-    add_request(&loads[5].steps[0], dialect, add, 8, ROW);
-    add_request(&loads[6].steps[0], dialect, get, 8 + sizeof value, ROW);
-}
-
-static void free_load(struct load *load) {
-    msi_buf_free(&load->steps[0].request);
-    msi_buf_free(&load->steps[1].request);
-    msi_buf_free(&load->own.request);
+    load_add_request(&loads[3].own, MSI_DIALECT_M, wait_get, 1 + 8 + sizeof value, 1);
+    load_add_request(&loads[4].steps[0], dialect, set, 0, ROW - 1);
+    load_add_request(&loads[4].steps[0], dialect, add, 8, 1);
+    load_add_request(&loads[5].steps[0], dialect, add, 8, ROW);
+    load_add_request(&loads[6].steps[0], dialect, get, 8 + sizeof value, ROW);
 }
 
 struct bench {
@@ -209,9 +181,8 @@ static bool measure(struct bench *bench, const struct load *load) {
 }
 
 static void print_row(struct bench *bench, const char *name) {
-    double rate[TARGETS] = {0}, cpu[TARGETS] = {0};
+    double rate[TARGETS], cpu[TARGETS];
     for (enum target s = 0; s < TARGETS; s++) {
-        if (bench->servers[s].pid <= 0) continue;
         rate[s] = msi_median(bench->rate[s], bench->wanted->rounds);
         cpu[s] = msi_median(bench->cpu[s], bench->wanted->rounds);
     }
@@ -254,7 +225,7 @@ static bool measure_barriers(struct bench *bench) {
             if (!load_connect(&clients, server->port, barriers[w].target == LOCAL,
                               barriers[w].two_steps ? bench->dialect : MSI_DIALECT_C, (int)wanted->barrier))
                 return false;
-            times[w][round] = load_barrier(&clients, 5, barriers[w].two_steps);
+            times[w][round] = load_barrier(&clients, barriers[w].two_steps);
             load_close(&clients);
             if (times[w][round] == 0) return false;
         }
@@ -291,7 +262,9 @@ static bool run(struct bench *bench) {
     for (int i = 0; i < LOADS; i++) {
         if (good) good = measure(bench, &loads[i]);
         if (good) print_row(bench, loads[i].name);
-        free_load(&loads[i]);
+        load_free_step(&loads[i].steps[0]);
+        load_free_step(&loads[i].steps[1]);
+        load_free_step(&loads[i].own);
     }
     return good && measure_barriers(bench);
 }
@@ -307,16 +280,11 @@ int bench_store(int argc, char **argv) {
     struct bench bench = {.wanted = &wanted, .csv = csv};
     char dash_c[] = "-c";
     char *python[] = {(char *)(uintptr_t)wanted.python, dash_c, (char *)(uintptr_t)torch_server, NULL};
-    bool good = start(&bench.servers[TCP], NULL, serve_muster) && read_greeting(&bench.servers[TCP], version);
+    bool good = start(&bench.servers[TCP], NULL, serve_muster, version) && echo_server_prepare() &&
+                start(&bench.servers[ECHO], NULL, echo_server_run, version);
     bench.servers[LOCAL] = bench.servers[TCP];
-    if (good)
-        good = echo_server_prepare() && start(&bench.servers[ECHO], NULL, echo_server_run) &&
-               read_greeting(&bench.servers[ECHO], version);
-    if (good &&
-        !(start(&bench.servers[TORCH], python, NULL) && read_greeting(&bench.servers[TORCH], torch))) {
+    if (good && !start(&bench.servers[TORCH], python, NULL, torch))
         fprintf(stderr, "muster bench store: %s has no torch; torch is left out\n", wanted.python);
-        stop(&bench.servers[TORCH]);
-    }
     bench.dialect = !*torch || !strncmp(torch, "1.", 2) ? MSI_DIALECT_A : MSI_DIALECT_C;
     if (good) {
         print_head(&wanted, torch);

@@ -40,6 +40,12 @@ int opt_failed(const struct opt_command *command) {
     return opt_mistake(command, "%s%s%s", e->message, e->remedy[0] ? "; " : "", e->remedy);
 }
 
+int opt_unknown(const char *program, const char *what, const char *name, const char *near) {
+    const struct opt_command command = {.name = program};
+    if (near) return opt_mistake(&command, "unknown %s '%s'; did you mean '%s'?", what, name, near);
+    return opt_mistake(&command, "unknown %s '%s'; try '%s --help'", what, name, program);
+}
+
 bool opt_read_number(const char *text, long long min, long long max, long long *number) {
     char *end;
     errno = 0;
@@ -53,17 +59,11 @@ static enum opt_kind kind_of(const struct opt *option) {
     return (enum opt_kind)(option->kind & ~OPT_STAYS_HERE);
 }
 
-/* The name of an option in messages: "-n/--nproc-per-node". */
-struct label {
-    char text[LABEL_MAX];
-};
-
-static struct label label_of(const struct opt *option) {
-    struct label label;
-    if (option->letter)
-        snprintf(label.text, sizeof label.text, "-%c/--%s", option->letter, option->name);
-    else
-        snprintf(label.text, sizeof label.text, "--%s", option->name);
+/* The name of an option in messages: "-n/--nproc-per-node". Valid until the next call. */
+static const char *label_of(const struct opt *option) {
+    static char label[LABEL_MAX];
+    const char letter[] = {'-', option->letter, '/', '\0'};
+    snprintf(label, sizeof label, "%s--%s", option->letter ? letter : "", option->name);
     return label;
 }
 
@@ -71,7 +71,7 @@ static int store_seconds(const struct parser *p, const struct opt *option, const
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end || !isfinite(value) || value < (double)option->min || value > (double)option->max)
-        return opt_mistake(p->command, "%s takes seconds from %ld to %ld, not '%s'", label_of(option).text,
+        return opt_mistake(p->command, "%s takes seconds from %ld to %ld, not '%s'", label_of(option),
                            option->min, option->max, text);
     memcpy(p->values + option->offset, &value, sizeof value);
     return OPT_PROCEED;
@@ -80,8 +80,8 @@ static int store_seconds(const struct parser *p, const struct opt *option, const
 static int store_number(const struct parser *p, const struct opt *option, const char *text) {
     long long wide;
     if (!opt_read_number(text, option->min, option->max, &wide))
-        return opt_mistake(p->command, "%s takes a whole number from %ld to %ld, not '%s'",
-                           label_of(option).text, option->min, option->max, text);
+        return opt_mistake(p->command, "%s takes a whole number from %ld to %ld, not '%s'", label_of(option),
+                           option->min, option->max, text);
     long value = (long)wide;
     memcpy(p->values + option->offset, &value, sizeof value);
     return OPT_PROCEED;
@@ -109,7 +109,7 @@ static int store_value(struct parser *p, const struct opt *option, const char *t
     }
     if (!text) {
         if (p->at + 1 >= p->argc)
-            return opt_mistake(p->command, "%s needs a value (%s)", label_of(option).text, option->value);
+            return opt_mistake(p->command, "%s needs a value (%s)", label_of(option), option->value);
         text = p->argv[++p->at];
     }
     if (kind == OPT_NUMBER) return store_number(p, option, text);
@@ -119,25 +119,15 @@ static int store_value(struct parser *p, const struct opt *option, const char *t
     return OPT_PROCEED;
 }
 
+/* The name of an option in the help: "-n, --nproc-per-node N". */
 static size_t write_label(const struct opt *option, char label[LABEL_MAX]) {
-    char letter[8] = "    ";
-    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(label, LABEL_MAX, "%s--%s%s%s", letter, option->name, option->value ? " " : "",
-             option->value ? option->value : "");
-    return strlen(label);
-}
-
-static void print_entry(const char *label, size_t width, const char *help) {
-    printf("  %-*s  ", (int)width, label);
-    for (; *help; help++) {
-        putchar(*help);
-        if (*help == '\n') printf("  %-*s  ", (int)width, "");
-    }
-    putchar('\n');
+    const char letter[] = {'-', option->letter, ',', ' ', '\0'};
+    return (size_t)snprintf(label, LABEL_MAX, "%s--%s%s%s", option->letter ? letter : "    ", option->name,
+                            option->value ? " " : "", option->value ? option->value : "");
 }
 
 static int print_help(const struct opt_command *command) {
-    static const struct opt help = {.name = "help", .letter = 'h'};
+    static const struct opt help = {.name = "help", .letter = 'h', .help = "show this text"};
     char label[LABEL_MAX];
     size_t width = write_label(&help, label);
     for (size_t i = 0; i < command->n_options; i++) {
@@ -146,12 +136,16 @@ static int print_help(const struct opt_command *command) {
     }
     printf("usage: %s [options]%s%s\n\n%s\n\noptions:\n", command->name, command->operands[0] ? " " : "",
            command->operands, command->summary);
-    for (size_t i = 0; i < command->n_options; i++) {
-        write_label(&command->options[i], label);
-        print_entry(label, width, command->options[i].help);
+    for (size_t i = 0; i <= command->n_options; i++) {
+        const struct opt *option = i < command->n_options ? &command->options[i] : &help;
+        write_label(option, label);
+        printf("  %-*s  ", (int)width, label);
+        for (const char *c = option->help; *c; c++) {
+            putchar(*c);
+            if (*c == '\n') printf("  %-*s  ", (int)width, "");
+        }
+        putchar('\n');
     }
-    write_label(&help, label);
-    print_entry(label, width, "show this text");
     return EXIT_DONE;
 }
 

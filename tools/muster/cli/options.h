@@ -65,6 +65,9 @@ int opt_mistake(const struct opt_command *command, const char *format, ...)
 /* Prints the thread's last error, "NAME: message; remedy"; returns exit status 2. */
 int opt_failed(const struct opt_command *command);
 
+/* Prints "PROGRAM: unknown WHAT 'NAME'" with near, or the help of the program if near is NULL; returns 2. */
+int opt_unknown(const char *program, const char *what, const char *name, const char *near);
+
 /* Reads a decimal integer between min and max; false if text is not one. */
 bool opt_read_number(const char *text, long long min, long long max, long long *number);
 

@@ -5,6 +5,7 @@
 #include "info/info.h"
 #include "base/error.h"
 #include "base/settings.h"
+#include "base/table.h"
 #include "bootstrap/discover.h"
 #include "commands.h"
 #include "info/schedule/schedule.h"
@@ -123,42 +124,31 @@ static void add_machine(struct msi_json_out *out) {
     msi_json_put_object_end(out);
 }
 
-/* The environment variables written so far; launchers share some. */
-struct variables {
-    struct msi_json_out *out;
-    const char *names[256];
-    size_t n;
-};
-
-static void add_variable(struct variables *v, const char *name) {
-    if (!name || !msi_variable(name) || v->n == sizeof v->names / sizeof *v->names) return;
-    for (size_t i = 0; i < v->n; i++)
-        if (!strcmp(v->names[i], name)) return;
-    v->names[v->n++] = name;
-    msi_json_member_string(v->out, name, msi_variable(name));
-}
-
-static void add_rules(struct variables *v, const struct msi_number_rule rules[MSI_RULES]) {
-    for (int i = 0; i < MSI_RULES; i++) add_variable(v, rules[i].name);
+/* Writes a variable that is set; launchers share some, which are written once. */
+static void add_variable(struct msi_json_out *out, struct msi_table *written, const char *name) {
+    uint32_t before = written->n;
+    if (name && msi_variable(name) && msi_table_add(written, name, strlen(name)) == before)
+        msi_json_member_string(out, name, msi_variable(name));
 }
 
 /* Writes every variable of a launcher that is set. */
 static void add_variables(struct msi_json_out *out) {
-    struct variables v = {.out = out};
+    static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"};
+    struct msi_table written = {0};
     msi_json_member_object(out, "variables");
     for (size_t i = 0; i < msi_launcher_count; i++) {
         const struct msi_launcher *row = &msi_launchers[i];
-        for (int k = 0; k < 4; k++) add_variable(&v, row->needs[k]);
-        add_rules(&v, row->rank);
-        add_rules(&v, row->size);
-        add_rules(&v, row->local_rank);
-        add_rules(&v, row->local_size);
-        for (int k = 0; k < MSI_RULES; k++) add_variable(&v, row->host[k].name);
-        for (int k = 0; k < 2; k++) add_variable(&v, row->job[k]);
+        const struct msi_number_rule *const rules[] = {row->rank, row->size, row->local_rank,
+                                                       row->local_size};
+        for (int k = 0; k < 4; k++) add_variable(out, &written, row->needs[k]);
+        for (int k = 0; k < 4 * MSI_RULES; k++)
+            add_variable(out, &written, rules[k / MSI_RULES][k % MSI_RULES].name);
+        for (int k = 0; k < MSI_RULES; k++) add_variable(out, &written, row->host[k].name);
+        for (int k = 0; k < 2; k++) add_variable(out, &written, row->job[k]);
     }
-    static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) add_variable(&v, others[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) add_variable(out, &written, others[i]);
     msi_json_put_object_end(out);
+    msi_table_free(&written);
 }
 
 static void add_found(struct msi_json_out *out, const mst_discovery *found) {

@@ -1,136 +1,49 @@
-/* file.c - reads and writes the files of "muster report". See report.h. */
+/* file.c - reads the files of "muster report". See report.h. */
 #include "report/report.h"
 
-#include "base/buf.h"
-#include "base/error.h"
+#include "os/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 64 << 20, CHUNK = 1 << 20, LINE_MOST = CHUNK };
+enum { CHUNK = 1 << 20, LINE_MOST = CHUNK };
 
-int report_open_file(const char *path) {
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))) {
-        close(fd);
-        errno = EINVAL;
-        return -1;
+void report_lines_open(struct report_lines *in, const char *path) {
+    *in = (struct report_lines){.fd = msi_file_open(path), .data = report_alloc(1, LINE_MOST + CHUNK)};
+    in->ended = in->fd < 0;
+    if (in->ended) in->error = errno;
+}
+
+/* Moves the incomplete line to the front and reads more. */
+static void read_chunk(struct report_lines *in) {
+    in->len -= in->at;
+    memmove(in->data, in->data + in->at, in->len);
+    in->at = 0;
+    ssize_t got = read(in->fd, in->data + in->len, CHUNK);
+    if (got > 0) in->len += (size_t)got;
+    if (got < 0 && errno != EINTR) in->error = errno;
+    in->ended = got == 0 || in->error != 0;
+}
+
+bool report_next_line(struct report_lines *in, struct msi_str *line) {
+    for (;;) {
+        const char *at = in->data + in->at, *newline = memchr(at, '\n', in->len - in->at);
+        size_t n = newline ? (size_t)(newline - at) : in->len - in->at;
+        if (newline || in->ended || n >= LINE_MOST) {
+            *line = msi_str(at, n);
+            in->at += n + (newline != NULL);
+            in->last = !newline && in->ended;
+            if (n > 0 || in->last) return n > 0;
+        } else {
+            read_chunk(in);
+        }
     }
-    return fd;
 }
 
-/* Reads the complete lines of a chunk, and moves the incomplete last one to its front. Returns its length. */
-static size_t read_chunk(struct report_lines *lines, char *data, size_t len) {
-    char *at = data, *end = data + len, *newline;
-    while (!lines->stop && (newline = memchr(at, '\n', (size_t)(end - at)))) {
-        if (newline > at && !lines->read_line(lines->context, at, (size_t)(newline - at))) lines->malformed++;
-        at = newline + 1;
-    }
-    memmove(data, at, (size_t)(end - at));
-    return (size_t)(end - at);
-}
-
-/*
- * A last line without newline is complete if it can be parsed. Of a line longer than LINE_MOST, each
- * LINE_MOST bytes count as a malformed line.
- */
-int report_read_lines(int fd, struct report_lines *lines) {
-    char *data = malloc(LINE_MOST + CHUNK);
-    size_t left = 0;
-    ssize_t got;
-    int error = !data ? ENOMEM : 0;
-    lines->whole = true;
-    while (error == 0 && !lines->stop && (got = read(fd, data + left, CHUNK)) != 0) {
-        if (got < 0 && errno != EINTR) error = errno;
-        if (got < 0) continue;
-        left = read_chunk(lines, data, left + (size_t)got);
-        if (left < LINE_MOST) continue;
-        lines->malformed++;
-        left = 0;
-    }
-    if (error == 0 && !lines->stop && left > 0) lines->whole = lines->read_line(lines->context, data, left);
-    free(data);
-    return error;
-}
-
-bool report_load_file(const char *path, struct msi_buf *to) {
-    int fd = report_open_file(path);
-    ssize_t got = 1;
-    if (fd < 0) return false;
-    while (got != 0 && to->len <= FILE_MOST && msi_buf_reserve(to, CHUNK)) {
-        got = read(fd, to->data + to->len, CHUNK);
-        if (got < 0 && errno != EINTR) break;
-        if (got > 0) to->len += (size_t)got;
-    }
-    int error = to->failed ? ENOMEM : to->len > FILE_MOST ? EFBIG : got < 0 ? errno : 0;
-    close(fd);
-    errno = error;
-    return error == 0;
-}
-
-/* Discards the output because of errno. */
-static mst_status cannot_write(struct report_output *out, const char *path) {
-    mst_status st = msi_fail_errno(errno, "cannot write %s", path);
-    report_output_discard(out);
-    return st;
-}
-
-/* The permissions that open() gives a new file; mkstemp() restricts them to the owner. */
-static mode_t default_mode(void) {
-    mode_t mask = umask(0);
-    umask(mask);
-    return 0666 & ~mask;
-}
-
-/* An existing special file, such as /dev/stdout, is written directly. */
-mst_status report_output_open(struct report_output *out, const char *path) {
-    struct stat info;
-    bool standard = strcmp(path, "-") == 0;
-    bool special = standard || (stat(path, &info) == 0 && !S_ISREG(info.st_mode));
-    char *temporary = NULL;
-    *out = (struct report_output){.path = strdup(path)};
-    if (!out->path || (!special && asprintf(&temporary, "%s.XXXXXX", path) < 0))
-        return cannot_write(out, path);
-    int fd = standard  ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
-             : special ? open(path, O_WRONLY | O_CLOEXEC)
-                       : mkostemp(temporary, O_CLOEXEC);
-    if (fd >= 0 && !special) {
-        fchmod(fd, default_mode());
-        out->temporary = temporary;
-    } else {
-        int error = errno;
-        free(temporary);
-        errno = error;
-    }
-    if (fd >= 0) out->file = fdopen(fd, "w");
-    if (out->file) return MST_OK;
-    mst_status st = cannot_write(out, path);
-    if (fd >= 0) close(fd);
-    return st;
-}
-
-mst_status report_output_commit(struct report_output *out) {
-    bool good = fflush(out->file) == 0 && !ferror(out->file);
-    errno = good ? 0 : errno;
-    if (fclose(out->file) != 0) good = false;
-    out->file = NULL;
-    if (good && out->temporary) good = rename(out->temporary, out->path) == 0;
-    if (!good) return cannot_write(out, out->path);
-    free(out->temporary);
-    out->temporary = NULL;
-    report_output_discard(out);
-    return MST_OK;
-}
-
-void report_output_discard(struct report_output *out) {
-    if (out->file) fclose(out->file);
-    if (out->temporary) unlink(out->temporary);
-    free(out->temporary);
-    free(out->path);
-    *out = (struct report_output){0};
+int report_lines_close(struct report_lines *in) {
+    if (in->fd >= 0) close(in->fd);
+    free(in->data);
+    return in->error;
 }

@@ -9,20 +9,15 @@
 
 /* Turns each line into a sentence. */
 static void write_sentences(const struct msi_buf *lines, struct msi_buf *to) {
-    const char *at = (const char *)lines->data, *end = at + lines->len, *newline;
-    for (; at < end && (newline = memchr(at, '\n', (size_t)(end - at))); at = newline + 1)
-        msi_buf_add_format(to, "%s%c%.*s.", to->len ? " " : "", toupper((unsigned char)*at),
-                           (int)(newline - at - 1), at + 1);
+    struct msi_str left = msi_buf_str(lines), line;
+    while (msi_str_line(&left, &line))
+        msi_buf_add_format(to, "%s%c%.*s.", to->len ? " " : "", toupper((unsigned char)*line.p),
+                           (int)line.n - 1, line.p + 1);
 }
 
-static void diagnose(struct report_job *job) {
-    struct report_flights *f = job->flights;
+static void diagnose(struct report_flights *f) {
     struct msi_buf lines = {0};
-    f->ranks = calloc((size_t)f->size + 1, sizeof *f->ranks);
-    if (!f->ranks) {
-        job->failed = true;
-        return;
-    }
+    f->ranks = report_alloc((size_t)f->size, sizeof *f->ranks);
     for (int r = 0; r < f->size; r++) f->ranks[r].blames = REPORT_NONE;
     for (int i = 0; i < f->n; i++) {
         struct flight *flight = &f->list[i];
@@ -32,36 +27,28 @@ static void diagnose(struct report_job *job) {
             f->ranks[flight->rank] =
                 (struct msi_flight_rank){&flight->view, false, flight->blames, flight->reason};
     }
-    bool done = msi_flight_diagnose(f->ranks, f->size, &f->diagnoses);
-    if (done) msi_flight_print_diagnoses(&f->diagnoses, &lines);
+    if (!msi_flight_diagnose(f->ranks, f->size, &f->diagnoses)) report_no_memory();
+    msi_flight_print_diagnoses(&f->diagnoses, &lines);
     write_sentences(&lines, &f->text);
     msi_buf_add_u8(&f->text, '\0');
-    job->failed |= !done || lines.failed || f->text.failed;
+    if (lines.failed || f->text.failed) report_no_memory();
     msi_buf_free(&lines);
 }
 
 void report_flights_read(struct report_job *job, const int *ranks, int n) {
-    struct report_flights *f = calloc(1, sizeof *f);
+    struct report_flights *f = report_alloc(1, sizeof *f);
     job->flights = f;
-    if (f) f->list = calloc((size_t)n + 1, sizeof *f->list);
-    if (!f || !f->list) {
-        job->failed = true;
-        return;
-    }
+    f->list = report_alloc((size_t)n, sizeof *f->list);
     f->size = job->size;
-    for (int i = 0; i < n && !job->failed; i++) {
-        char *path;
-        if (asprintf(&path, "%s/rank-%d.flight.json", job->dir, ranks[i]) < 0) {
-            job->failed = true;
-            return;
-        }
+    for (int i = 0; i < n; i++) {
+        char *path = report_format("%s/rank-%d.flight.json", job->dir, ranks[i]);
         if (report_flight_read(job, path, ranks[i], &f->list[f->n]) == MST_OK)
             f->n++;
-        else if (!job->failed)
+        else
             report_warn(job, "%s is left out: it %s", path, mst_last_error()->message);
         free(path);
     }
-    if (f->n > 0 && !job->failed) diagnose(job);
+    if (f->n > 0) diagnose(f);
 }
 
 bool report_flights_any(const struct report_job *job) {

@@ -31,6 +31,7 @@ void report_write_base64(const uint8_t *data, size_t len, FILE *to) {
 
 /* In JSON a "<" occurs only within strings, where it may be escaped. */
 void report_write_json(const struct msi_buf *json, FILE *to) {
+    if (json->failed) report_no_memory();
     const char *at = (const char *)json->data, *end = at + json->len;
     while (at < end) {
         const char *bracket = memchr(at, '<', (size_t)(end - at)), *stop = bracket ? bracket : end;
@@ -49,26 +50,17 @@ static void put_scripts(FILE *to) {
     fputs("</script>\n", to);
 }
 
-static void put_summary(const struct msi_buf *summary, FILE *to) {
-    fputs("<script type=\"application/json\" id=\"summary\">", to);
-    report_write_json(summary, to);
-    fputs("</script>\n", to);
-}
-
-/* The scripts precede the events, so that the browser shows the page while it still loads them. */
-static void put_data(struct report_job *job, const struct msi_buf *summary, FILE *to) {
-    put_summary(summary, to);
-    report_write_overview(job, to);
-    put_scripts(to);
-    report_write_lanes(job, to);
-}
-
-void report_write_html(struct report_job *job, const struct msi_buf *summary, FILE *to) {
+void report_write_html(const struct report_job *job, const struct msi_buf *summary, FILE *to) {
     static const char style[] = "@STYLE@", data[] = "@DATA@";
     const char *html = report_page_html, *style_at = strstr(html, style), *data_at = strstr(html, data);
     fwrite(html, 1, (size_t)(style_at - html), to);
     fputs(report_page_css, to);
     fwrite(style_at + strlen(style), 1, (size_t)(data_at - style_at) - strlen(style), to);
-    put_data(job, summary, to);
+    fputs("<script type=\"application/json\" id=\"summary\">", to);
+    report_write_json(summary, to);
+    fputs("</script>\n", to);
+    report_write_overview(job, to);
+    put_scripts(to); /* before the events, so that the browser shows the page while it still loads them */
+    report_write_lanes(job, to);
     fputs(data_at + strlen(data), to);
 }

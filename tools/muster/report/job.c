@@ -35,19 +35,7 @@ double report_bus_factor(uint32_t class, int n) {
 }
 
 const char *report_string(const struct report_job *job, uint32_t number) {
-    return number < job->strings.n ? msi_table_key(&job->strings, number) : "";
-}
-
-const struct report_kind *report_kind_of(const struct report_job *job, const struct report_event *event) {
-    return msi_table_key(&job->kinds, event->kind);
-}
-
-const struct report_shape *report_shape_of(const struct report_job *job, const struct report_event *event) {
-    return msi_table_key(&job->shapes, event->shape);
-}
-
-bool report_failed(const struct report_job *job, const struct report_event *event) {
-    return report_kind_of(job, event)->status != 0; /* 0 is the empty text */
+    return number < job->strings.n ? msi_table_key(&job->strings, number) : "(others)";
 }
 
 double report_comm_share(const struct report_job *job, const struct report_rank *rank) {
@@ -61,32 +49,14 @@ int64_t report_ready(const struct report_job *job, const struct report_event *ev
     return event->arrived > event->begin ? event->arrived : event->begin;
 }
 
-bool report_reserve(bool *failed, void *array, size_t n, size_t *capacity, size_t size) {
-    if (n < *capacity) return true;
-    size_t more = n < 32 ? 64 : n * 2;
-    void *grown = realloc(*(void **)array, more * size);
-    if (!grown) {
-        *failed = true;
-        return false;
-    }
-    *(void **)array = grown;
-    *capacity = more;
-    return true;
-}
-
 void report_warn(struct report_job *job, const char *format, ...) {
     va_list args;
     char *text;
     if (job->n_warnings == WARNINGS_MOST) return;
-    if (!job->warnings) job->warnings = calloc(WARNINGS_MOST, sizeof *job->warnings);
+    if (!job->warnings) job->warnings = report_alloc(WARNINGS_MOST, sizeof *job->warnings);
     va_start(args, format);
-    int len = vasprintf(&text, format, args);
+    if (vasprintf(&text, format, args) < 0) report_no_memory();
     va_end(args);
-    if (len < 0 || !job->warnings) {
-        if (len >= 0) free(text);
-        job->failed = true;
-        return;
-    }
     text_clean(text, false);
     job->warnings[job->n_warnings++] = text;
 }
@@ -107,28 +77,25 @@ int report_find_rank(const struct report_job *job, int rank) {
 static void read_trace(struct report_job *job, const struct report_worlds *worlds,
                        const struct report_trace *trace) {
     char *path = report_worlds_path(worlds, trace);
-    struct report_rank *rank = NULL;
-    if (!path)
-        job->failed = true;
-    else if (worlds->traces[worlds->first].unix_ns != trace->unix_ns)
+    struct report_rank *rank;
+    if (worlds->traces[worlds->first].unix_ns != trace->unix_ns)
         report_warn(job, "%s is left out: it does not say to which world it belongs", path);
     else if (job->n_ranks > 0 && job->ranks[job->n_ranks - 1]->rank == trace->rank)
         report_warn(job, "%s is left out: it is a second trace of that rank", path);
     else if (report_read_trace(job, path, trace->rank, &rank) == MST_OK)
         job->ranks[job->n_ranks++] = rank;
-    else if (!job->failed)
+    else
         report_warn(job, "%s is left out: it %s", path, mst_last_error()->message);
     free(path);
 }
 
 /* Reads the traces of the world, and warns of those that belong to none. */
 static void read_traces(struct report_job *job, const struct report_worlds *worlds) {
-    job->ranks = calloc(worlds->n + 1, sizeof(struct report_rank *));
-    if (!job->ranks) job->failed = true;
-    for (size_t i = 0; i < worlds->end && !job->failed; i++)
+    job->ranks = report_alloc(worlds->n, sizeof(struct report_rank *));
+    for (size_t i = 0; i < worlds->end; i++)
         if (i >= worlds->first || worlds->traces[i].unix_ns == REPORT_UNKNOWN)
             read_trace(job, worlds, &worlds->traces[i]);
-    if (!job->failed) report_warn_of_worlds(job, worlds);
+    report_warn_of_worlds(job, worlds);
 }
 
 static void warn_of_rank(struct report_job *job, const struct report_rank *r) {
@@ -161,6 +128,8 @@ static void check_traces(struct report_job *job) {
     for (int i = 0; i < job->n_ranks; i++) {
         struct report_rank *r = job->ranks[i];
         if (r->end > job->end) job->end = r->end;
+        job->n_events += (int64_t)r->n;
+        report_add(&job->hosts, &r->host, sizeof r->host);
         for (size_t k = 0; k < r->n; k++)
             if (r->events[k].begin < job->begin) job->begin = r->events[k].begin;
         warn_of_rank(job, r);
@@ -174,21 +143,19 @@ mst_status report_read_dir(struct report_job *job, const struct report_worlds *w
         return msi_fail(MST_ERR_NOT_FOUND, "run the program with MUSTER_TRACE set to this directory",
                         "%s has no rank-R" REPORT_TRACE_SUFFIX " and no rank-R" REPORT_FLIGHT_SUFFIX, dir);
     job->dir = dir;
-    if (msi_table_add(&job->strings, "", 0) != 0) job->failed = true;
+    report_add(&job->strings, "", 0);
     read_traces(job, worlds);
-    if (!job->failed) check_traces(job);
+    check_traces(job);
     /* Recordings are of the last failure, which belongs to the newest world. */
-    if (!job->failed && worlds->selected == worlds->count)
-        report_flights_read(job, worlds->flights, worlds->n_flights);
-    if (job->failed) return msi_fail_memory();
+    if (worlds->selected == worlds->count) report_flights_read(job, worlds->flights, worlds->n_flights);
     if (job->n_ranks > 0 || report_flights_any(job)) return MST_OK;
     report_print_warnings(job);
     return msi_fail(MST_ERR_NOT_FOUND, NULL, "no trace and no recording in %s can be used", dir);
 }
 
 void report_free(struct report_job *job) {
-    struct msi_table *tables[] = {&job->strings,    &job->kinds,     &job->shapes,
-                                  &job->group_keys, &job->wait_keys, &job->sites};
+    struct msi_table *tables[] = {&job->strings,   &job->kinds, &job->shapes, &job->group_keys,
+                                  &job->wait_keys, &job->sites, &job->hosts};
     for (int i = 0; i < job->n_ranks; i++) report_rank_free(job->ranks[i]);
     for (size_t i = 0; i < job->n_groups; i++) free(job->groups[i].ranks);
     for (int i = 0; i < job->n_warnings; i++) free(job->warnings[i]);

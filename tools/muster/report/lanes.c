@@ -24,7 +24,7 @@
 enum { ROWS = 2, SLOTS = 4 };
 
 struct lanes {
-    struct report_job *job;
+    const struct report_job *job;
     FILE *to;
     struct msi_buf packed;
     int64_t *index; /* of each block: begin, offset, and the latest end of this block and those before */
@@ -83,8 +83,8 @@ static int choose_slot(int64_t ends[SLOTS], const struct report_event *e) {
 }
 
 static void add_index(struct lanes *l, int64_t value) {
-    if (report_reserve(&l->job->failed, &l->index, l->n_index, &l->index_capacity, sizeof *l->index))
-        l->index[l->n_index++] = value;
+    report_reserve(&l->index, l->n_index, &l->index_capacity, sizeof *l->index);
+    l->index[l->n_index++] = value;
 }
 
 /* Packs a row and writes its description: the numbers of events and slots, and its blocks. */
@@ -94,7 +94,7 @@ static void pack_row(struct lanes *l, const struct report_rank *r, int row, stru
     size_t n = 0;
     int slots = 1;
     l->n_index = 0;
-    for (size_t i = 0; i < r->n && !l->job->failed; i++) {
+    for (size_t i = 0; i < r->n; i++) {
         const struct report_event *e = &r->events[i];
         if ((int)report_kind_of(l->job, e)->work != row) continue;
         if (n++ % REPORT_BLOCK == 0) {
@@ -127,18 +127,18 @@ static void put_lane(struct lanes *l, const struct report_rank *r) {
     msi_json_put_array(&out);
     for (int row = 0; row < ROWS; row++) pack_row(l, r, row, &out);
     msi_json_put_array_end(&out);
-    if (description.failed || l->packed.failed) l->job->failed = true;
+    if (l->packed.failed) report_no_memory();
     fprintf(l->to, "<script type=\"text/plain\" id=\"lane-%d\">", r->rank);
     report_write_json(&description, l->to);
+    msi_buf_free(&description);
     fputc('\n', l->to);
     report_write_base64(l->packed.data, l->packed.len, l->to);
     fputs("</script>\n", l->to);
-    msi_buf_free(&description);
 }
 
-void report_write_lanes(struct report_job *job, FILE *to) {
+void report_write_lanes(const struct report_job *job, FILE *to) {
     struct lanes l = {.job = job, .to = to};
-    for (int i = 0; i < job->n_ranks && !job->failed; i++) put_lane(&l, job->ranks[i]);
+    for (int i = 0; i < job->n_ranks; i++) put_lane(&l, job->ranks[i]);
     msi_buf_free(&l.packed);
     free(l.index);
 }

@@ -5,55 +5,42 @@
  */
 #include "bench/limits.h"
 #include "bench/ops/ops.h"
+#include "report/fields.h"
 #include "report/report.h"
-
-#include "base/json.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static bool read_limit(struct msi_json *in, struct limit *limit) {
-    struct msi_json_text key, name = {0};
-    int64_t bytes = 0, processes = 0;
-    *limit = (struct limit){.kind = LIMIT_KINDS};
-    if (msi_json_object(in))
-        while (msi_json_key(in, &key)) {
-            if (msi_json_is(key, "limit"))
-                msi_json_string(in, &name);
-            else if (msi_json_is(key, "bytes"))
-                msi_json_int(in, &bytes);
-            else if (msi_json_is(key, "processes"))
-                msi_json_int(in, &processes);
-            else if (msi_json_is(key, "value"))
-                msi_json_double(in, &limit->value);
-            else
-                msi_json_skip(in);
-        }
-    for (int i = 0; i < LIMIT_KINDS && name.p; i++)
-        if (msi_json_is(name, limit_names[i])) limit->kind = (enum limit_kind)i;
-    if (!msi_json_end(in) || limit->kind == LIMIT_KINDS || bytes < 0 || processes < 1 ||
-        processes > LIMITS_PROCESSES_MOST || !(limit->value >= 0))
-        return false;
-    limit->bytes = (size_t)bytes;
-    limit->processes = (int)processes;
-    return true;
-}
+struct limit_fields {
+    struct msi_json_text name;
+    int64_t bytes, processes;
+    double value;
+};
 
-/* False: a line is malformed. */
-static bool read_limits(const char *data, size_t len, struct bench_limits *limits) {
-    const char *at = data, *end = data + len;
-    while (at < end && limits->n < LIMITS_MOST) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
-        if (stop > at) {
-            struct msi_json in = msi_json_of(at, (size_t)(stop - at));
-            struct limit *limit = &limits->at[limits->n];
-            if (!read_limit(&in, limit)) return false;
-            limits->n++;
-            if (limit->processes > limits->processors) limits->processors = limit->processes;
-        }
-        at = stop + 1;
-    }
-    return limits->n > 0;
+#define AT(member) offsetof(struct limit_fields, member)
+static const struct report_field limit_fields[] = {
+    REPORT_FIELD("limit", TEXT, AT(name), 0, 0),
+    REPORT_FIELD("bytes", NUMBER, AT(bytes), 0, INT64_MAX),
+    REPORT_FIELD("processes", NUMBER, AT(processes), 1, LIMITS_PROCESSES_MOST),
+    REPORT_FIELD("value", DOUBLE, AT(value), 0, 0),
+    {0},
+};
+
+/* Adds the limit of a line; false if the line is malformed. */
+static bool read_limit(struct msi_str text, struct bench_limits *limits) {
+    struct limit_fields found = {0};
+    struct msi_json in = msi_json_of(text.p, text.n);
+    report_read_object(&in, limit_fields, &found);
+    int kind = 0;
+    while (kind < LIMIT_KINDS && !msi_json_is(found.name, limit_names[kind])) kind++;
+    if (!msi_json_end(&in) || kind == LIMIT_KINDS || found.processes == 0 || !(found.value >= 0))
+        return false;
+    limits->at[limits->n++] = (struct limit){.kind = (enum limit_kind)kind,
+                                             .processes = (int)found.processes,
+                                             .bytes = (size_t)found.bytes,
+                                             .value = found.value};
+    if (found.processes > limits->processors) limits->processors = (int)found.processes;
+    return true;
 }
 
 static bool spans_hosts(const struct report_job *job, const struct report_group *group) {
@@ -68,33 +55,33 @@ static bool spans_hosts(const struct report_job *job, const struct report_group 
 }
 
 static void set_limit(struct report_job *job, const struct bench_limits *limits, struct report_operation *o) {
-    struct ops_case what = {.ranks = o->size, .hosts = 1, .buffers = OPS_HOT};
-    const char *name = report_class_names[o->class];
-    if (o->class == MST_KIND_SEND || o->class == MST_KIND_RECV) name = loop_op_names[LOOP_SEND_RECV];
+    struct ops_case what = {.ranks = o->row.size, .hosts = 1, .buffers = OPS_HOT};
+    const char *name = report_class_names[o->row.class];
+    if (o->row.class == MST_KIND_SEND || o->row.class == MST_KIND_RECV) name = loop_op_names[LOOP_SEND_RECV];
     while (what.op < LOOP_OPS && strcmp(loop_op_names[what.op], name) != 0) what.op++;
     if (what.op == LOOP_OPS || what.ranks < 2) return;
     for (size_t row = o->first; row < o->first + o->n; row++)
         if (job->rows[row].group == REPORT_NONE || spans_hosts(job, &job->groups[job->rows[row].group]))
             return;
     if (what.op == LOOP_SEND_RECV) what.ranks = 2;
-    o->limit = 1000 * bench_lower_bound(limits, &what, (size_t)o->bytes);
+    o->limit = 1000 * bench_lower_bound(limits, &what, (size_t)o->row.bytes);
 }
 
 void report_read_limits(struct report_job *job) {
-    struct bench_limits *limits = calloc(1, sizeof *limits);
-    struct msi_buf data = {0};
-    char *path = NULL;
-    if (!limits || asprintf(&path, "%s/limits.json", job->dir) < 0) {
-        path = NULL;
-        job->failed = true;
-    } else if (!report_load_file(path, &data)) {
-        if (errno != ENOENT) report_warn(job, "%s cannot be read: %s", path, strerror(errno));
-    } else if (!read_limits((const char *)data.data, data.len, limits)) {
+    struct bench_limits *limits = report_alloc(1, sizeof *limits);
+    char *path = report_format("%s/limits.json", job->dir);
+    struct report_lines in;
+    struct msi_str text;
+    bool good = true;
+    report_lines_open(&in, path);
+    while (good && limits->n < LIMITS_MOST && report_next_line(&in, &text)) good = read_limit(text, limits);
+    int error = report_lines_close(&in);
+    if (error != 0 && error != ENOENT)
+        report_warn(job, "%s cannot be read: %s", path, strerror(error));
+    else if (error == 0 && (!good || limits->n == 0))
         report_warn(job, "%s is not the output of 'muster bench limits --json'; no limits are shown", path);
-    } else {
-        for (size_t i = 0; i < job->n_operations; i++) set_limit(job, limits, &job->operations[i]);
-    }
-    msi_buf_free(&data);
+    for (size_t i = 0; i < job->n_operations && good && limits->n > 0; i++)
+        set_limit(job, limits, &job->operations[i]);
     free(path);
     free(limits);
 }

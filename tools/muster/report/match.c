@@ -13,12 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct collective_key {
-    int64_t seq;
-    uint32_t group, pad;
-};
-
-struct message_key {
+/* Of a collective, tag, from and to are REPORT_NONE. */
+struct match_key {
     int64_t seq;
     uint32_t group;
     int32_t tag, from, to;
@@ -29,7 +25,7 @@ struct match {
     int64_t begin;   /* of the last rank */
     int32_t late, n; /* that rank, and how many ranks have begun */
     int32_t counted; /* the rank that was counted last */
-    bool doubled, message;
+    bool doubled;
 };
 
 struct matching {
@@ -39,50 +35,32 @@ struct matching {
     size_t capacity;
 };
 
-/* Writes the key of an event and returns its length; 0: it cannot be matched. */
-static size_t key_of(const struct report_job *job, const struct report_rank *r, const struct report_event *e,
-                     void *key) {
+/* False: the event cannot be matched. */
+static bool key_of(const struct report_job *job, const struct report_rank *r, const struct report_event *e,
+                   struct match_key *key) {
     const struct report_kind *kind = report_kind_of(job, e);
     const struct report_shape *shape = report_shape_of(job, e);
-    if (!kind->message) {
-        *(struct collective_key *)key = (struct collective_key){e->seq, kind->group, 0};
-        return sizeof(struct collective_key);
-    }
-    if (shape->peer < 0 || e->seq == REPORT_UNKNOWN ||
-        (kind->class != MST_KIND_SEND && kind->class != MST_KIND_RECV))
-        return 0;
     bool sends = kind->class == MST_KIND_SEND;
-    *(struct message_key *)key = (struct message_key){
-        e->seq, kind->group, shape->tag, sends ? r->rank : shape->peer, sends ? shape->peer : r->rank};
-    return sizeof(struct message_key);
-}
-
-static struct match *find_match(struct matching *p, const void *key, size_t len, int64_t *number) {
-    uint32_t before = p->keys.n, at = msi_table_add(&p->keys, key, len);
-    if (at == MSI_TABLE_NONE ||
-        !report_reserve(&p->job->failed, &p->matches, at, &p->capacity, sizeof *p->matches)) {
-        p->job->failed = true;
-        return NULL;
-    }
-    if (at == before)
-        p->matches[at] = (struct match){.begin = INT64_MIN, .late = REPORT_NONE, .counted = REPORT_NONE};
-    *number = at;
-    return &p->matches[at];
+    *key = (struct match_key){e->seq, kind->group, REPORT_NONE, REPORT_NONE, REPORT_NONE};
+    if (!kind->message) return true;
+    key->tag = shape->tag;
+    key->from = sends ? r->rank : shape->peer;
+    key->to = sends ? shape->peer : r->rank;
+    return shape->peer >= 0 && e->seq != REPORT_UNKNOWN && kind->class != REPORT_OTHER;
 }
 
 /* First pass: counts the event. Its arrived holds the number of the match until the second pass. */
 static void count_arrival(struct matching *p, const struct report_rank *r, struct report_event *e) {
-    const struct report_kind *kind = report_kind_of(p->job, e);
-    union {
-        struct collective_key collective;
-        struct message_key message;
-    } key;
-    size_t len = key_of(p->job, r, e, &key);
+    struct match_key key;
+    uint32_t before = p->keys.n;
     e->arrived = REPORT_UNKNOWN;
-    struct match *m = len > 0 ? find_match(p, &key, len, &e->arrived) : NULL;
-    if (!m) return;
-    m->message = kind->message;
-    if (kind->message && kind->class == MST_KIND_RECV) return;
+    if (!key_of(p->job, r, e, &key)) return;
+    e->arrived = report_add(&p->keys, &key, sizeof key);
+    report_reserve(&p->matches, (size_t)e->arrived, &p->capacity, sizeof *p->matches);
+    struct match *m = &p->matches[e->arrived];
+    if (e->arrived == before)
+        *m = (struct match){.begin = INT64_MIN, .late = REPORT_NONE, .counted = REPORT_NONE};
+    if (report_kind_of(p->job, e)->class == MST_KIND_RECV) return;
     m->doubled = m->doubled || m->counted == r->rank;
     m->counted = r->rank;
     m->n++;
@@ -93,18 +71,14 @@ static void count_arrival(struct matching *p, const struct report_rank *r, struc
 
 static bool is_complete(const struct matching *p, const struct match *m, const struct report_kind *kind) {
     const struct report_group *group = &p->job->groups[kind->group];
-    return !m->doubled && m->n == (m->message ? 1 : group->ranks ? group->size : 0);
+    return !m->doubled && m->n == (kind->message ? 1 : group->ranks ? group->size : 0);
 }
 
 static void add_to_pair(struct report_job *job, int rank, int late, int64_t ns) {
     int32_t key[2] = {rank, late};
-    uint32_t at = msi_table_add(&job->wait_keys, key, sizeof key);
-    if (at == MSI_TABLE_NONE) {
-        job->failed = true;
-        return;
-    }
+    uint32_t at = report_add(&job->wait_keys, key, sizeof key);
     if (at == job->n_waits) {
-        if (!report_reserve(&job->failed, &job->waits, at, &job->waits_capacity, sizeof *job->waits)) return;
+        report_reserve(&job->waits, at, &job->waits_capacity, sizeof *job->waits);
         job->waits[job->n_waits++] = (struct report_wait){.rank = rank, .late = late};
     }
     job->waits[at].ns += ns;
@@ -151,11 +125,12 @@ static void add_wait(struct report_job *job, struct report_rank *r, const struct
 /* Second pass: the last rank of each match is known. */
 static void finish_event(struct matching *p, struct report_rank *r, struct report_event *e) {
     const struct report_kind *kind = report_kind_of(p->job, e);
+    if (report_failed(p->job, e)) r->waited += blocked_time(p->job, e);
     if (e->arrived == REPORT_UNKNOWN) return;
     const struct match *m = &p->matches[e->arrived];
-    bool complete = is_complete(p, m, kind), sends = kind->message && kind->class == MST_KIND_SEND;
+    bool complete = is_complete(p, m, kind), sends = kind->class == MST_KIND_SEND;
     e->arrived = complete && !sends ? m->begin : REPORT_UNKNOWN;
-    if (kind->message && kind->class == MST_KIND_RECV) {
+    if (kind->class == MST_KIND_RECV) {
         p->job->messages++;
         p->job->messages_complete += complete;
     } else if (!kind->message && (complete ? m->late : m->counted) == r->rank) {
@@ -163,11 +138,6 @@ static void finish_event(struct matching *p, struct report_rank *r, struct repor
         p->job->collectives_complete += complete;
     }
     if (e->arrived != REPORT_UNKNOWN) add_wait(p->job, r, e, m->late);
-}
-
-static void add_failed_wait(const struct report_job *job, struct report_rank *r,
-                            const struct report_event *e) {
-    if (report_failed(job, e)) r->waited += blocked_time(job, e);
 }
 
 /*
@@ -203,17 +173,15 @@ static void sort_events(struct report_rank *r) {
 
 void report_match_events(struct report_job *job) {
     struct matching p = {.job = job};
-    for (int i = 0; i < job->n_ranks && !job->failed; i++) {
+    for (int i = 0; i < job->n_ranks; i++) {
         sort_events(job->ranks[i]);
         sum_communication(job, job->ranks[i]);
-        for (size_t k = 0; k < job->ranks[i]->n && !job->failed; k++)
+        for (size_t k = 0; k < job->ranks[i]->n; k++)
             count_arrival(&p, job->ranks[i], &job->ranks[i]->events[k]);
     }
-    for (int i = 0; i < job->n_ranks && !job->failed; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++) {
+    for (int i = 0; i < job->n_ranks; i++)
+        for (size_t k = 0; k < job->ranks[i]->n; k++)
             finish_event(&p, job->ranks[i], &job->ranks[i]->events[k]);
-            add_failed_wait(job, job->ranks[i], &job->ranks[i]->events[k]);
-        }
     msi_table_free(&p.keys);
     free(p.matches);
 }

@@ -16,7 +16,6 @@ enum { RADIX_FROM = 512, CELLS_MOST = 400000 };
 
 struct layout {
     struct report_job *job;
-    const struct report_table *table;
     size_t *starts;  /* of each row and rank, in took; two more at the end */
     int64_t *failed; /* of each row and rank */
     int64_t *took, *moving, *spare, *took_copy, *moving_copy;
@@ -73,9 +72,9 @@ static struct report_figures figures_of(const struct layout *t, int64_t *took, i
     for (size_t i = 0; i < n; i++) f.total += took[i], f.moving += moving[i];
     for (size_t i = cut; i < n - cut; i++) sum += (double)took[i];
     f.average = sum / (double)kept;
-    f.algbw = mean_rate(took, cut, n - cut, o->bytes, 1);
-    f.free_algbw = mean_rate(moving, cut, n - cut, o->bytes, 0);
-    f.busbw = f.algbw * report_bus_factor(o->class, o->size);
+    f.algbw = mean_rate(took, cut, n - cut, o->row.bytes, 1);
+    f.free_algbw = mean_rate(moving, cut, n - cut, o->row.bytes, 0);
+    f.busbw = f.algbw * report_bus_factor(o->row.class, o->row.size);
     return f;
 }
 
@@ -87,45 +86,37 @@ static int64_t moving_part(const struct report_job *job, const struct report_eve
     return e->device != REPORT_UNKNOWN ? e->device : e->begin + e->took - report_ready(job, e);
 }
 
-static void count_event(struct layout *t, const struct report_event *e, size_t slot) {
-    if (report_failed(t->job, e))
-        t->failed[slot]++;
-    else
-        t->starts[slot + 2]++;
-}
-
-static void store_event(struct layout *t, const struct report_event *e, size_t slot) {
+static void store_event(struct layout *t, const struct report_event *e, size_t at) {
     if (report_failed(t->job, e)) return;
-    size_t to = t->starts[slot + 1]++;
+    size_t to = t->starts[at + 1]++;
     t->took[to] = report_duration(e);
     t->moving[to] = moving_part(t->job, e);
 }
 
 static void lay_out(struct layout *t) {
     struct report_job *job = t->job;
-    size_t slots = job->n_rows * (size_t)job->n_ranks, at = 0;
-    const uint32_t *row_of = t->table->row_of;
-    size_t n = t->table->n_events + 1;
-
-    t->starts = calloc(slots + 2, sizeof *t->starts);
-    t->failed = calloc(slots + 1, sizeof *t->failed);
-    t->took = malloc(5 * n * sizeof *t->took);
-    if (!t->starts || !t->failed || !t->took) {
-        job->failed = true;
-        return;
-    }
+    size_t slots = job->n_rows * (size_t)job->n_ranks, n = (size_t)job->n_events;
+    t->starts = report_alloc(slots + 2, sizeof *t->starts);
+    t->failed = report_alloc(slots, sizeof *t->failed);
+    t->took = report_alloc(5 * n, sizeof *t->took);
     t->moving = t->took + n;
     t->spare = t->took + 2 * n;
     t->took_copy = t->took + 3 * n;
     t->moving_copy = t->took + 4 * n;
     for (int i = 0; i < job->n_ranks; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++)
-            count_event(t, &job->ranks[i]->events[k], slot(t, row_of[at++], i));
+        for (size_t k = 0; k < job->ranks[i]->n; k++) {
+            size_t at = slot(t, job->ranks[i]->rows[k], i);
+            bool failed = report_failed(job, &job->ranks[i]->events[k]);
+            t->failed[at] += failed;
+            t->starts[at + 2] += !failed;
+        }
     for (size_t i = 0; i < slots; i++) t->starts[i + 2] += t->starts[i + 1];
-    at = 0;
-    for (int i = 0; i < job->n_ranks; i++)
-        for (size_t k = 0; k < job->ranks[i]->n; k++)
-            store_event(t, &job->ranks[i]->events[k], slot(t, row_of[at++], i));
+    for (int i = 0; i < job->n_ranks; i++) {
+        struct report_rank *r = job->ranks[i];
+        for (size_t k = 0; k < r->n; k++) store_event(t, &r->events[k], slot(t, r->rows[k], i));
+        free(r->rows);
+        r->rows = NULL;
+    }
 }
 
 /* The figures of the slots from first to end. */
@@ -140,9 +131,8 @@ static struct report_figures range_figures(struct layout *t, const struct report
 static void add_cell(struct layout *t, size_t operation, int32_t group, int32_t rank,
                      struct report_figures figures) {
     struct report_job *job = t->job;
-    if (figures.count + figures.failed == 0 ||
-        !report_reserve(&job->failed, &job->cells, job->n_cells, &t->capacity, sizeof *job->cells))
-        return;
+    if (figures.count + figures.failed == 0) return;
+    report_reserve(&job->cells, job->n_cells, &t->capacity, sizeof *job->cells);
     job->cells[job->n_cells++] = (struct report_cell){(int32_t)operation, group, rank, figures};
 }
 
@@ -177,12 +167,11 @@ static void add_operation(struct layout *t, size_t operation, bool each_rank) {
     o->figures = range_figures(t, o, slot(t, o->first, 0), slot(t, o->first + o->n, 0));
 }
 
-void report_make_cells(const struct report_table *table) {
-    struct report_job *job = table->job;
-    struct layout t = {.job = job, .table = table};
+void report_make_cells(struct report_job *job) {
+    struct layout t = {.job = job};
     bool each_rank = job->n_rows * (size_t)job->n_ranks <= CELLS_MOST;
     lay_out(&t);
-    for (size_t i = 0; i < job->n_operations && !job->failed; i++) add_operation(&t, i, each_rank);
+    for (size_t i = 0; i < job->n_operations; i++) add_operation(&t, i, each_rank);
     if (!each_rank)
         report_warn(job, "too many operations and ranks: the table has no figures of single ranks");
     free(t.starts);

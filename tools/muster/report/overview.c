@@ -14,18 +14,22 @@
 
 enum { BINS_LEAST = 1024, BINS_MOST = 16384, EVENTS_PER_BIN = 4 };
 
+/* A layer for each class of operations, and one for waiting. */
+enum { WAITS = REPORT_CLASSES, LAYERS };
+
 struct overview {
-    struct report_job *job;
+    const struct report_job *job;
     FILE *to;
     int bins;
-    /*
-     * For each bin: the coverage by events that begin or end in it, and the change in the number of those
-     * that span it.
-     */
-    float *partly[REPORT_CLASSES], *fully[REPORT_CLASSES], *waits_partly, *waits_fully;
+    size_t n_floats; /* of all layers, which are one allocation */
+    struct layer {
+        float *partly; /* for each bin: the coverage by events that begin or end in it */
+        float *fully;  /* the change in the number of events that span it */
+    } layers[LAYERS];
 };
 
-static void cover(const struct overview *l, float *partly, float *fully, int64_t begin, int64_t end) {
+static void cover(const struct overview *l, uint32_t layer, int64_t begin, int64_t end) {
+    float *partly = l->layers[layer].partly, *fully = l->layers[layer].fully;
     double scale = (double)l->bins / (double)(l->job->end - l->job->begin);
     double from = (double)(begin - l->job->begin) * scale, until = (double)(end - l->job->begin) * scale;
     int first = (int)from, last = (int)until;
@@ -40,55 +44,44 @@ static void cover(const struct overview *l, float *partly, float *fully, int64_t
     fully[last < l->bins ? last : l->bins] -= 1;
 }
 
-static void clear_overview(const struct overview *l) {
-    size_t bytes = ((size_t)l->bins + 2) * sizeof(float);
-    for (int i = 0; i < REPORT_CLASSES; i++) {
-        memset(l->partly[i], 0, bytes);
-        memset(l->fully[i], 0, bytes);
-    }
-    memset(l->waits_partly, 0, bytes);
-    memset(l->waits_fully, 0, bytes);
-}
-
 static uint8_t as_byte(double share) {
     return share <= 0 ? 0 : share >= 1 ? 255 : (uint8_t)ceil(share * 255);
 }
 
 /* Writes three planes of one byte per bin. */
 static void fill_planes(const struct overview *l, uint8_t *planes) {
-    double depth[REPORT_CLASSES] = {0}, waiting = 0;
+    double depth[LAYERS] = {0}, here[LAYERS];
     for (int bin = 0; bin < l->bins; bin++) {
         double all = 0, most = 0;
+        for (int i = 0; i < LAYERS; i++) {
+            depth[i] += l->layers[i].fully[bin];
+            here[i] = depth[i] + l->layers[i].partly[bin];
+        }
         for (int i = 0; i < REPORT_CLASSES; i++) {
-            depth[i] += l->fully[i][bin];
-            double here = depth[i] + l->partly[i][bin];
-            all += here;
-            if (here <= most) continue;
-            most = here;
+            all += here[i];
+            if (here[i] <= most) continue;
+            most = here[i];
             planes[2 * l->bins + bin] = (uint8_t)i;
         }
-        waiting += l->waits_fully[bin];
-        double waits = waiting + l->waits_partly[bin];
         planes[bin] = as_byte(all);
-        planes[l->bins + bin] = all > 0 ? as_byte(waits / all) : 0;
+        planes[l->bins + bin] = all > 0 ? as_byte(here[WAITS] / all) : 0;
     }
 }
 
-static void put_overview(struct overview *l, const struct report_rank *r, int row) {
-    uint8_t *planes = calloc((size_t)l->bins, 3);
-    if (!planes) {
-        l->job->failed = true;
-        return;
-    }
-    clear_overview(l);
+static void put_overview(const struct overview *l, const struct report_rank *r, int row) {
+    bool any = false;
+    memset(l->layers[0].partly, 0, l->n_floats * sizeof(float));
     for (size_t i = 0; i < r->n; i++) {
         const struct report_event *e = &r->events[i];
         const struct report_kind *kind = report_kind_of(l->job, e);
-        int64_t end = e->begin + e->took, until = report_ready(l->job, e);
+        int64_t until = report_ready(l->job, e);
         if ((int)kind->work != row) continue;
-        cover(l, l->partly[kind->class], l->fully[kind->class], e->begin, end);
-        if (until > e->begin) cover(l, l->waits_partly, l->waits_fully, e->begin, until);
+        any = true;
+        cover(l, kind->class, e->begin, e->begin + e->took);
+        if (until > e->begin) cover(l, WAITS, e->begin, until);
     }
+    if (!any) return;
+    uint8_t *planes = report_alloc((size_t)l->bins, 3);
     fill_planes(l, planes);
     fprintf(l->to, "<script type=\"text/plain\" id=\"overview-%d-%d\">", r->rank, row);
     report_write_base64(planes, (size_t)l->bins * 3, l->to);
@@ -120,7 +113,7 @@ static void put_kinds(const struct report_job *job, struct msi_json_out *out) {
     msi_json_put_array_end(out);
 }
 
-static void put_timeline(struct overview *l) {
+static void put_timeline(const struct overview *l) {
     struct msi_buf json = {0};
     struct msi_json_out out = msi_json_to(&json);
     msi_json_put_object(&out);
@@ -133,7 +126,6 @@ static void put_timeline(struct overview *l) {
     msi_json_put_array_end(&out);
     put_kinds(l->job, &out);
     msi_json_put_object_end(&out);
-    if (json.failed) l->job->failed = true;
     fputs("<script type=\"application/json\" id=\"timeline-data\">", l->to);
     report_write_json(&json, l->to);
     fputs("</script>\n", l->to);
@@ -150,31 +142,15 @@ static int choose_bins(const struct report_job *job) {
     return bins;
 }
 
-static bool has_any(const struct report_job *job, const struct report_rank *r, uint32_t work) {
-    for (size_t i = 0; i < r->n; i++)
-        if (report_kind_of(job, &r->events[i])->work == work) return true;
-    return false;
-}
-
-void report_write_overview(struct report_job *job, FILE *to) {
+void report_write_overview(const struct report_job *job, FILE *to) {
     struct overview l = {.job = job, .to = to, .bins = choose_bins(job)};
-    enum { ARRAYS = 2 * REPORT_CLASSES + 2 };
     size_t each = (size_t)l.bins + 2;
-    float *arrays = calloc(ARRAYS * each, sizeof *arrays);
-    if (!arrays) {
-        job->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < REPORT_CLASSES; i++) {
-        l.partly[i] = arrays + 2 * i * each;
-        l.fully[i] = arrays + (2 * i + 1) * each;
-    }
-    l.waits_partly = arrays + (size_t)(ARRAYS - 2) * each;
-    l.waits_fully = arrays + (size_t)(ARRAYS - 1) * each;
+    l.n_floats = 2 * LAYERS * each;
+    float *floats = report_alloc(l.n_floats, sizeof *floats);
+    for (size_t i = 0; i < LAYERS; i++)
+        l.layers[i] = (struct layer){floats + 2 * i * each, floats + (2 * i + 1) * each};
     put_timeline(&l);
-    for (int i = 0; i < job->n_ranks && !job->failed; i++) {
-        if (has_any(job, job->ranks[i], 0)) put_overview(&l, job->ranks[i], 0);
-        if (has_any(job, job->ranks[i], 1)) put_overview(&l, job->ranks[i], 1);
-    }
-    free(arrays);
+    for (int i = 0; i < job->n_ranks; i++)
+        for (int row = 0; row < 2; row++) put_overview(&l, job->ranks[i], row);
+    free(floats);
 }

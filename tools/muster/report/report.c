@@ -4,15 +4,12 @@
  */
 #include "report/report.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "commands.h"
 #include "report/worlds.h"
 
-#include "base/buf.h"
-#include "base/error.h"
-
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct report_options {
     const char *output, *json, *merge;
@@ -43,26 +40,15 @@ static const struct opt_command command = {
     false,
 };
 
-/* An output file: its directory, and its name in there. */
-struct location {
-    struct stat directory;
-    const char *name;
-};
-
-/* False if the directory does not exist; opening the file reports that later. */
-static bool locate(const char *path, struct location *location) {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
-    if (!path) return false;
-    char *directory = n > 0 ? strndup(path, n) : strdup(".");
-    bool found = directory && stat(directory, &location->directory) == 0;
-    location->name = path + n;
+/* An absolute path without links; NULL if its directory does not exist, which opening the file reports. */
+static char *canonical(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *directory = report_format("%.*s/.", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    char *found = realpath(directory, NULL);
+    char *whole = found ? report_format("%s/%s", found, slash ? slash + 1 : path) : NULL;
     free(directory);
-    return found;
-}
-
-static bool same_directory(const struct stat *a, const struct stat *b) {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+    free(found);
+    return whole;
 }
 
 static bool is_input_name(const char *name) {
@@ -75,48 +61,46 @@ static bool is_input_name(const char *name) {
 static int check_outputs(const struct report_options *wanted, const char *dir) {
     const char *const names[] = {"--output", "--json", "--merge"};
     const char *const paths[] = {wanted->output, wanted->json, wanted->merge};
-    struct location at[3];
-    struct stat inputs;
-    bool known = stat(dir, &inputs) == 0;
-    for (int i = 0; i < 3; i++) {
-        if (!locate(paths[i], &at[i])) at[i].name = NULL;
-        if (!at[i].name) continue;
-        if (known && same_directory(&at[i].directory, &inputs) && is_input_name(at[i].name))
-            return opt_mistake(&command, "%s '%s' would overwrite an input file; name another file", names[i],
-                               paths[i]);
-        for (int k = 0; k < i; k++)
-            if (at[k].name && strcmp(at[k].name, at[i].name) == 0 &&
-                same_directory(&at[k].directory, &at[i].directory) && strcmp(paths[i], "/dev/null") != 0)
-                return opt_mistake(&command, "%s and %s name the same file, '%s'", names[k], names[i],
-                                   paths[i]);
+    char *inputs = realpath(dir, NULL), *at[3] = {NULL};
+    int status = EXIT_DONE;
+    for (int i = 0; i < 3 && status == EXIT_DONE; i++) {
+        at[i] = paths[i] ? canonical(paths[i]) : NULL;
+        if (!at[i]) continue;
+        const char *name = strrchr(at[i], '/') + 1;
+        size_t len = (size_t)(name - at[i]) - 1;
+        if (inputs && strlen(inputs) == len && memcmp(at[i], inputs, len) == 0 && is_input_name(name))
+            status = opt_mistake(&command, "%s '%s' would overwrite an input file; name another file",
+                                 names[i], paths[i]);
+        for (int k = 0; k < i && status == EXIT_DONE; k++)
+            if (at[k] && strcmp(at[k], at[i]) == 0 && strcmp(paths[i], "/dev/null") != 0)
+                status =
+                    opt_mistake(&command, "%s and %s name the same file, '%s'", names[k], names[i], paths[i]);
     }
-    return EXIT_DONE;
+    for (int i = 0; i < 3; i++) free(at[i]);
+    free(inputs);
+    return status;
 }
 
 static bool is_stdout(const char *path) {
     return path && strcmp(path, "-") == 0;
 }
 
-static mst_status write_page(struct report_job *job, const struct msi_buf *summary, const char *path) {
-    struct report_output out;
-    mst_status st = report_output_open(&out, path);
+/* Writes the page, or the summary as JSON if job is NULL. */
+static mst_status write_output(const char *path, const struct report_job *job,
+                               const struct msi_buf *summary) {
+    FILE *to;
+    mst_status st = output_file_open(path, &to);
     if (st != MST_OK) return st;
-    report_write_html(job, summary, out.file);
-    if (!job->failed) return report_output_commit(&out);
-    report_output_discard(&out);
-    return msi_fail_memory();
+    if (job) {
+        report_write_html(job, summary, to);
+    } else {
+        fwrite(summary->data, 1, summary->len, to);
+        fputc('\n', to);
+    }
+    return output_file_commit(to, path);
 }
 
-static mst_status write_json(const struct msi_buf *summary, const char *path) {
-    struct report_output out;
-    mst_status st = report_output_open(&out, path);
-    if (st != MST_OK) return st;
-    fwrite(summary->data, 1, summary->len, out.file);
-    fputc('\n', out.file);
-    return report_output_commit(&out);
-}
-
-static mst_status write_outputs(struct report_job *job, const struct report_options *wanted) {
+static mst_status write_outputs(const struct report_job *job, const struct report_options *wanted) {
     struct msi_buf summary = {0};
     mst_status st = MST_OK;
     if (!is_stdout(wanted->output) && !is_stdout(wanted->json) && !is_stdout(wanted->merge))
@@ -124,9 +108,9 @@ static mst_status write_outputs(struct report_job *job, const struct report_opti
     report_print_warnings(job);
     if (!wanted->output && !wanted->json) return MST_OK;
     report_summary(job, &summary);
-    if (summary.failed) st = msi_fail_memory();
-    if (st == MST_OK && wanted->json) st = write_json(&summary, wanted->json);
-    if (st == MST_OK && wanted->output) st = write_page(job, &summary, wanted->output);
+    if (summary.failed) report_no_memory();
+    if (wanted->json) st = write_output(wanted->json, NULL, &summary);
+    if (st == MST_OK && wanted->output) st = write_output(wanted->output, job, &summary);
     msi_buf_free(&summary);
     return st;
 }
@@ -136,9 +120,11 @@ static mst_status analyse(const struct report_worlds *worlds, const struct repor
     mst_status st = report_read_dir(&job, worlds);
     if (st == MST_OK) {
         report_match_events(&job);
-        if (!job.failed) report_make_tables(&job);
-        if (!job.failed) report_read_limits(&job);
-        st = job.failed ? msi_fail_memory() : write_outputs(&job, wanted);
+        report_make_rows(&job);
+        report_make_cells(&job);
+        report_make_sites(&job);
+        report_read_limits(&job);
+        st = write_outputs(&job, wanted);
     }
     report_free(&job);
     return st;

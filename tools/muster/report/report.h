@@ -3,6 +3,7 @@
  *
  *   worlds.c      lists the traces of a directory by world;  merge.c  writes those of a world as one trace
  *   trace_line.c  parses a line of a trace;  trace_read.c  reads the trace of a rank;  job.c  reads all ranks
+ *   fields.c      reads a JSON object by a table;  file.c  reads files;  memory.c  allocates memory
  *   match.c       matches the events of different ranks and computes who waited for whom
  *   table.c       times by operation and size;  op_times.c  their figures;  sites.c  times by call site
  *   flight.c      diagnosis from the flight recordings;  flight_file.c  reads one recording
@@ -11,12 +12,12 @@
  *   html.c        the HTML page;  overview.c, lanes.c  the events, packed for its timeline
  *
  * Times are nanoseconds on the clock of rank 0's host since the world formed. Input files are not trusted:
- * numbers are checked against limits, texts may hold any bytes. Out of memory sets job.failed, which the
- * caller checks at the end. One thread.
+ * numbers are checked against limits, texts may hold any bytes. Out of memory ends the program. One thread.
  */
 #ifndef MUSTER_TOOL_REPORT_REPORT_H
 #define MUSTER_TOOL_REPORT_REPORT_H
 
+#include "base/buf.h"
 #include "base/table.h"
 
 #include <muster/backend.h>
@@ -72,6 +73,7 @@ struct report_rank {
     int64_t pid;
     struct report_event *events;
     size_t n, capacity;
+    uint32_t *rows;                  /* of each event, in job.rows; until report_make_cells */
     int64_t end;                     /* of its last event */
     int64_t clock_error;             /* ns */
     int64_t malformed, open;         /* malformed lines; works without an end */
@@ -102,22 +104,18 @@ struct report_cell {
     struct report_figures figures;
 };
 
-struct report_operation {
-    uint32_t name, call;
-    int64_t bytes;
-    bool up_to; /* stands for all sizes in (bytes / 2, bytes] */
-    int32_t size;
-    uint32_t class;
-    double limit;    /* lower bound on this machine in ns; 0: unknown */
-    size_t first, n; /* its rows, one for each group */
-    struct report_figures figures;
-};
-
 struct report_row {
     uint32_t name, call, class;
     int32_t size;
     int64_t bytes;
-    int32_t group, up_to;
+    int32_t group, up_to; /* up_to: stands for all sizes in (bytes / 2, bytes] */
+};
+
+struct report_operation {
+    struct report_row row; /* the first of its rows */
+    size_t first, n;       /* its rows, one for each group */
+    double limit;          /* lower bound on this machine in ns; 0: unknown */
+    struct report_figures figures;
 };
 
 struct report_site {
@@ -132,7 +130,6 @@ struct report_site_cell {
 
 struct report_flights; /* flight.h */
 struct report_worlds;  /* worlds.h */
-struct msi_buf;
 
 struct report_job {
     const char *dir;
@@ -143,6 +140,8 @@ struct report_job {
     struct report_group *groups;
     size_t n_groups, groups_capacity;
     int64_t begin, end; /* of all events */
+    int64_t n_events;
+    struct msi_table hosts; /* numbers in strings */
 
     /* Complete: found on all their ranks. */
     int64_t collectives, collectives_complete, messages, messages_complete;
@@ -160,8 +159,16 @@ struct report_job {
     struct report_flights *flights;
     char **warnings;
     int n_warnings;
-    bool failed; /* out of memory */
 };
+
+/* memory.c: memory that is zero, and a formatted text. The caller frees them. */
+void *report_alloc(size_t n, size_t size);
+char *report_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Ensures that *array, which has n entries of size bytes, can hold another. */
+void report_reserve(void *array, size_t n, size_t *capacity, size_t size);
+/* The number of the key in the table. */
+uint32_t report_add(struct msi_table *table, const void *key, size_t len);
+_Noreturn void report_no_memory(void);
 
 /* job.c: reads the traces and recordings of the selected world. */
 mst_status report_read_dir(struct report_job *job, const struct report_worlds *worlds);
@@ -169,11 +176,19 @@ void report_free(struct report_job *job);
 void report_warn(struct report_job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The rank's index in job->ranks, or REPORT_NONE if it left no trace. */
 int report_find_rank(const struct report_job *job, int rank);
-/* The text with that number; never NULL. */
+/* The text with that number; "(others)" for UINT32_MAX, the number in rows and sites of the rest. */
 const char *report_string(const struct report_job *job, uint32_t number);
-const struct report_kind *report_kind_of(const struct report_job *job, const struct report_event *event);
-const struct report_shape *report_shape_of(const struct report_job *job, const struct report_event *event);
-bool report_failed(const struct report_job *job, const struct report_event *event);
+static inline const struct report_kind *report_kind_of(const struct report_job *job,
+                                                       const struct report_event *event) {
+    return msi_table_key(&job->kinds, event->kind);
+}
+static inline const struct report_shape *report_shape_of(const struct report_job *job,
+                                                         const struct report_event *event) {
+    return msi_table_key(&job->shapes, event->shape);
+}
+static inline bool report_failed(const struct report_job *job, const struct report_event *event) {
+    return report_kind_of(job, event)->status != 0; /* 0 is the empty text */
+}
 /* The share of a rank's time that it spent in communication. */
 double report_comm_share(const struct report_job *job, const struct report_rank *rank);
 /* When the event stopped waiting for other ranks: its begin if that is unknown, its end if it failed. */
@@ -182,13 +197,8 @@ int64_t report_ready(const struct report_job *job, const struct report_event *ev
 double report_bus_factor(uint32_t class, int n);
 /* The class of a collective, from the name of its call. */
 uint32_t report_class_of(const char *call);
-/*
- * Ensures that *array, which has n entries of size bytes, can hold another. False, and *failed is set: out of
- * memory.
- */
-bool report_reserve(bool *failed, void *array, size_t n, size_t *capacity, size_t size);
 
-/* trace_read.c: adds the events of a rank's trace to the job. MST_ERR_MEMORY also sets job->failed. */
+/* trace_read.c: adds the events of a rank's trace to the job. */
 mst_status report_read_trace(struct report_job *job, const char *path, int rank, struct report_rank **out);
 void report_rank_free(struct report_rank *rank);
 
@@ -196,44 +206,27 @@ void report_match_events(struct report_job *job);
 /* Reads DIR/limits.json, if it exists, and sets the limits of the operations. */
 void report_read_limits(struct report_job *job);
 
-enum { REPORT_NAMES_MOST = 400 };
-struct report_table {
-    struct report_job *job;
-    struct msi_table names, sizes, rows;
-    uint32_t sizes_of[REPORT_NAMES_MOST + 1]; /* the number of sizes of each name */
-    uint32_t *row_of;                         /* of each event, rank after rank */
-    size_t n_events;
-};
-void report_make_tables(struct report_job *job);
-/* op_times.c: the figures of each operation, for all ranks and groups and for each of them. */
-void report_make_cells(const struct report_table *table);
+/* table.c: the rows and operations. */
+void report_make_rows(struct report_job *job);
+/* op_times.c: the figures of each operation, in total, by rank and by group. Frees rank.rows. */
+void report_make_cells(struct report_job *job);
 /* sites.c */
 void report_make_sites(struct report_job *job);
 
-/* file.c: opens a regular file for reading; -1 with errno. */
-int report_open_file(const char *path);
-/*
- * Passes each line of a file, without its newline, to read_line, which returns false if the line is
- * malformed.
- */
+/* file.c: a regular file that is read line by line. */
 struct report_lines {
-    bool (*read_line)(void *context, const char *text, size_t len);
-    void *context;
-    int64_t malformed; /* lines */
-    bool whole, stop;  /* the last line is complete; set by read_line to end the reading */
+    int fd, error; /* error: an errno value; 0: none */
+    char *data;
+    size_t at, len; /* data from at to len is not read yet */
+    bool ended;     /* no more bytes can be read */
+    bool last;      /* the line has no newline */
 };
+void report_lines_open(struct report_lines *in, const char *path);
+/* The next line that is not empty; a very long one comes in pieces. False: there is none, or an error. */
+bool report_next_line(struct report_lines *in, struct msi_str *line);
 /* Returns 0 or an errno value. */
-int report_read_lines(int fd, struct report_lines *lines);
-/* Appends the contents of a regular file of at most 64 MiB; false with errno. */
-bool report_load_file(const char *path, struct msi_buf *to);
-/* An output file that appears as a whole at commit, or not at all. "-" is standard output. */
-struct report_output {
-    FILE *file;
-    char *path, *temporary;
-};
-mst_status report_output_open(struct report_output *out, const char *path);
-mst_status report_output_commit(struct report_output *out);
-void report_output_discard(struct report_output *out);
+int report_lines_close(struct report_lines *in);
+enum { REPORT_FILE_MOST = 64 << 20 }; /* bytes of a file that is read as a whole */
 
 /* summary.c: all figures as JSON. */
 void report_summary(const struct report_job *job, struct msi_buf *to);
@@ -242,10 +235,10 @@ void report_print(const struct report_job *job);
 void report_print_warnings(const struct report_job *job);
 
 /* html.c: the page; summary is the JSON of report_summary. */
-void report_write_html(struct report_job *job, const struct msi_buf *summary, FILE *to);
+void report_write_html(const struct report_job *job, const struct msi_buf *summary, FILE *to);
 /* overview.c, lanes.c: the data of the timeline, as elements of the page. */
-void report_write_overview(struct report_job *job, FILE *to);
-void report_write_lanes(struct report_job *job, FILE *to);
+void report_write_overview(const struct report_job *job, FILE *to);
+void report_write_lanes(const struct report_job *job, FILE *to);
 /* Writes JSON into an element of the page, with every "<" escaped. */
 void report_write_json(const struct msi_buf *json, FILE *to);
 void report_write_base64(const uint8_t *data, size_t len, FILE *to);

@@ -15,22 +15,42 @@ static void put_us(struct msi_json_out *out, const char *key, int64_t ns) {
     msi_json_member_scaled(out, key, ns, 3);
 }
 
-/* Begins a table with its columns and the array of rows. */
-static void open_table(struct msi_json_out *out, const char *key, const char *const *columns, size_t n) {
+/* A member of a struct, as a column of a table. */
+struct column {
+    const char *name;
+    enum { INT32, INT64, US, MEAN_US, GBPS } type; /* US: ns, written as us; MEAN_US: the same, a double */
+    size_t offset;
+};
+
+static void put_value(struct msi_json_out *out, const struct column *c, const void *object) {
+    const void *at = (const char *)object + c->offset;
+    if (c->type == INT32)
+        msi_json_put_int(out, *(const int32_t *)at);
+    else if (c->type == INT64)
+        msi_json_put_int(out, *(const int64_t *)at);
+    else if (c->type == US)
+        msi_json_put_scaled(out, *(const int64_t *)at, 3);
+    else if (c->type == MEAN_US)
+        msi_json_put_double(out, *(const double *)at / 1000, 3);
+    else
+        msi_json_put_double(out, *(const double *)at, 6);
+}
+
+/* Writes an array of n structs of that size as a table. The last column has no name. */
+static void put_table(struct msi_json_out *out, const char *key, const struct column *columns,
+                      const void *rows, size_t n, size_t size) {
     msi_json_member_object(out, key);
     msi_json_member_array(out, "columns");
-    for (size_t i = 0; i < n; i++) msi_json_put_string(out, columns[i]);
+    for (const struct column *c = columns; c->name; c++) msi_json_put_string(out, c->name);
     msi_json_put_array_end(out);
     msi_json_member_array(out, "rows");
-}
-
-static void close_table(struct msi_json_out *out) {
+    for (size_t i = 0; i < n; i++) {
+        msi_json_put_array(out);
+        for (const struct column *c = columns; c->name; c++) put_value(out, c, (const char *)rows + i * size);
+        msi_json_put_array_end(out);
+    }
     msi_json_put_array_end(out);
     msi_json_put_object_end(out);
-}
-
-static const char *name_or_others(const struct report_job *job, uint32_t name) {
-    return name == UINT32_MAX ? "(others)" : report_string(job, name);
 }
 
 static void put_rank(const struct report_job *job, const struct report_rank *r, struct msi_json_out *out) {
@@ -52,24 +72,20 @@ static void put_rank(const struct report_job *job, const struct report_rank *r, 
 }
 
 static void put_head(const struct report_job *job, struct msi_json_out *out) {
-    struct msi_table hosts = {0};
-    int64_t events = 0, dropped = 0, error = 0;
+    int64_t dropped = 0, error = 0;
     uint32_t program = 0;
-    msi_json_member_array(out, "hosts");
     for (int i = 0; i < job->n_ranks; i++) {
         const struct report_rank *r = job->ranks[i];
-        uint32_t before = hosts.n;
-        if (msi_table_add(&hosts, &r->host, sizeof r->host) == before)
-            msi_json_put_string(out, report_string(job, r->host));
-        events += (int64_t)r->n;
         dropped += r->dropped;
         if (r->clock_error > error) error = r->clock_error;
         if (program == 0) program = r->program;
     }
+    msi_json_member_array(out, "hosts");
+    for (uint32_t i = 0; i < job->hosts.n; i++)
+        msi_json_put_string(out, report_string(job, *(const uint32_t *)msi_table_key(&job->hosts, i)));
     msi_json_put_array_end(out);
-    msi_table_free(&hosts);
     msi_json_member_string(out, "program", report_string(job, program));
-    msi_json_member_int(out, "events", events);
+    msi_json_member_int(out, "events", job->n_events);
     msi_json_member_int(out, "dropped", dropped);
     put_us(out, "begin_us", job->begin);
     put_us(out, "duration_us", job->n_ranks > 0 ? job->end - job->begin : 0);
@@ -100,96 +116,83 @@ static void put_groups(const struct report_job *job, struct msi_json_out *out) {
     msi_json_put_array_end(out);
 }
 
+#define AT(member) offsetof(struct report_cell, member)
+static const struct column cell_columns[] = {
+    {"operation", INT32, AT(operation)},
+    {"group", INT32, AT(group)},
+    {"rank", INT32, AT(rank)},
+    {"count", INT64, AT(figures.count)},
+    {"failed", INT64, AT(figures.failed)},
+    {"total_us", US, AT(figures.total)},
+    {"avg_us", MEAN_US, AT(figures.average)},
+    {"tput_gbps", GBPS, AT(figures.algbw)},
+    {"busbw_gbps", GBPS, AT(figures.busbw)},
+    {"moving_us", US, AT(figures.moving)},
+    {"free_tput_gbps", GBPS, AT(figures.free_algbw)},
+    {0},
+};
+#undef AT
+enum { FIRST_FIGURE = 3 };
+
 static void put_operation(const struct report_job *job, const struct report_operation *o,
                           struct msi_json_out *out) {
+    const struct report_cell all = {.figures = o->figures};
     msi_json_put_object(out);
-    msi_json_member_string(out, "name", name_or_others(job, o->name));
-    msi_json_member_string(out, "call", name_or_others(job, o->call));
-    msi_json_member_string(out, "class", report_class_names[o->class]);
-    msi_json_member_int(out, "bytes", o->bytes);
-    msi_json_member_bool(out, "up_to", o->up_to);
-    msi_json_member_int(out, "size", o->size);
+    msi_json_member_string(out, "name", report_string(job, o->row.name));
+    msi_json_member_string(out, "call", report_string(job, o->row.call));
+    msi_json_member_string(out, "class", report_class_names[o->row.class]);
+    msi_json_member_int(out, "bytes", o->row.bytes);
+    msi_json_member_bool(out, "up_to", o->row.up_to != 0);
+    msi_json_member_int(out, "size", o->row.size);
     msi_json_member_array(out, "groups");
     for (size_t row = o->first; row < o->first + o->n; row++) msi_json_put_int(out, job->rows[row].group);
     msi_json_put_array_end(out);
-    msi_json_member_int(out, "count", o->figures.count);
-    msi_json_member_int(out, "failed", o->figures.failed);
-    put_us(out, "total_us", o->figures.total);
-    msi_json_member_double(out, "avg_us", o->figures.average / 1000, 3);
-    msi_json_member_double(out, "tput_gbps", o->figures.algbw, 6);
-    msi_json_member_double(out, "busbw_gbps", o->figures.busbw, 6);
-    put_us(out, "moving_us", o->figures.moving);
-    msi_json_member_double(out, "free_tput_gbps", o->figures.free_algbw, 6);
-    msi_json_member_double(out, "bus_factor", report_bus_factor(o->class, o->size), 9);
+    for (const struct column *c = cell_columns + FIRST_FIGURE; c->name; c++) {
+        msi_json_put_key(out, c->name);
+        put_value(out, c, &all);
+    }
+    msi_json_member_double(out, "bus_factor", report_bus_factor(o->row.class, o->row.size), 9);
     if (o->limit > 0) msi_json_member_double(out, "limit_us", o->limit / 1000, 3);
     msi_json_put_object_end(out);
 }
 
-static void put_cells(const struct report_job *job, struct msi_json_out *out) {
-    static const char *const columns[] = {"operation", "group",          "rank",      "count",
-                                          "total_us",  "avg_us",         "tput_gbps", "busbw_gbps",
-                                          "moving_us", "free_tput_gbps", "failed"};
-    open_table(out, "cells", columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < job->n_cells; i++) {
-        const struct report_cell *c = &job->cells[i];
-        msi_json_put_array(out);
-        msi_json_put_int(out, c->operation);
-        msi_json_put_int(out, c->group);
-        msi_json_put_int(out, c->rank);
-        msi_json_put_int(out, c->figures.count);
-        msi_json_put_scaled(out, c->figures.total, 3);
-        msi_json_put_double(out, c->figures.average / 1000, 3);
-        msi_json_put_double(out, c->figures.algbw, 6);
-        msi_json_put_double(out, c->figures.busbw, 6);
-        msi_json_put_scaled(out, c->figures.moving, 3);
-        msi_json_put_double(out, c->figures.free_algbw, 6);
-        msi_json_put_int(out, c->figures.failed);
-        msi_json_put_array_end(out);
-    }
-    close_table(out);
-}
-
 static void put_sites(const struct report_job *job, struct msi_json_out *out) {
-    static const char *const columns[] = {"site", "rank", "count", "total_us", "waited_us", "failed"};
+#define AT(member) offsetof(struct report_site_cell, member)
+    static const struct column columns[] = {
+        {"site", INT32, AT(site)},
+        {"rank", INT32, AT(rank)},
+        {"count", INT64, AT(count)},
+        {"total_us", US, AT(total)},
+        {"waited_us", US, AT(waited)},
+        {"failed", INT64, AT(failed)},
+        {0},
+    };
+#undef AT
     msi_json_member_array(out, "sites");
     for (uint32_t i = 0; i < job->sites.n; i++) {
         const struct report_site *s = msi_table_key(&job->sites, i);
         msi_json_put_object(out);
-        msi_json_member_string(out, "site", name_or_others(job, s->site));
-        msi_json_member_string(out, "function", s->site == UINT32_MAX ? "" : report_string(job, s->function));
-        msi_json_member_string(out, "name", name_or_others(job, s->name));
-        msi_json_member_string(out, "call", name_or_others(job, s->call));
+        msi_json_member_string(out, "site", report_string(job, s->site));
+        msi_json_member_string(out, "function", report_string(job, s->function));
+        msi_json_member_string(out, "name", report_string(job, s->name));
+        msi_json_member_string(out, "call", report_string(job, s->call));
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);
-    open_table(out, "site_cells", columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < job->n_site_cells; i++) {
-        const struct report_site_cell *c = &job->site_cells[i];
-        msi_json_put_array(out);
-        msi_json_put_int(out, c->site);
-        msi_json_put_int(out, c->rank);
-        msi_json_put_int(out, c->count);
-        msi_json_put_scaled(out, c->total, 3);
-        msi_json_put_scaled(out, c->waited, 3);
-        msi_json_put_int(out, c->failed);
-        msi_json_put_array_end(out);
-    }
-    close_table(out);
+    put_table(out, "site_cells", columns, job->site_cells, job->n_site_cells, sizeof *job->site_cells);
 }
 
 static void put_waits(const struct report_job *job, struct msi_json_out *out) {
-    static const char *const columns[] = {"rank", "for", "us", "times"};
-    open_table(out, "waits", columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < job->n_waits; i++) {
-        const struct report_wait *w = &job->waits[i];
-        msi_json_put_array(out);
-        msi_json_put_int(out, w->rank);
-        msi_json_put_int(out, w->late);
-        msi_json_put_scaled(out, w->ns, 3);
-        msi_json_put_int(out, w->times);
-        msi_json_put_array_end(out);
-    }
-    close_table(out);
+#define AT(member) offsetof(struct report_wait, member)
+    static const struct column columns[] = {
+        {"rank", INT32, AT(rank)},
+        {"for", INT32, AT(late)},
+        {"us", US, AT(ns)},
+        {"times", INT64, AT(times)},
+        {0},
+    };
+#undef AT
+    put_table(out, "waits", columns, job->waits, job->n_waits, sizeof *job->waits);
     msi_json_member_object(out, "windows");
     msi_json_member_int(out, "n", REPORT_WINDOWS);
     msi_json_member_array(out, "waited_for_us");
@@ -279,7 +282,7 @@ void report_summary(const struct report_job *job, struct msi_buf *to) {
     msi_json_member_array(&out, "operations");
     for (size_t i = 0; i < job->n_operations; i++) put_operation(job, &job->operations[i], &out);
     msi_json_put_array_end(&out);
-    put_cells(job, &out);
+    put_table(&out, "cells", cell_columns, job->cells, job->n_cells, sizeof *job->cells);
     put_sites(job, &out);
     put_waits(job, &out);
     put_failure(job, &out);

@@ -13,12 +13,10 @@
 
 enum { OPERATIONS_SHOWN = 8, LATE_SHOWN = 3, RANKS_SHOWN = 16, WARNINGS_SHOWN = 10 };
 
-/* A text of a trace without control characters. The last four results stay valid. */
+/* A text of a trace without control characters; valid until the next call. */
 static const char *clean(const struct report_job *job, uint32_t number) {
-    static char copies[4][128];
-    static int next;
-    char *copy = copies[next++ % 4];
-    snprintf(copy, sizeof copies[0], "%s", number == UINT32_MAX ? "(others)" : report_string(job, number));
+    static char copy[128];
+    snprintf(copy, sizeof copy, "%s", report_string(job, number));
     text_clean(copy, false);
     return copy;
 }
@@ -44,8 +42,7 @@ static void print_flights(const struct report_job *job) {
 }
 
 static void print_shares(const struct report_job *job) {
-    double *shares = calloc((size_t)job->n_ranks, sizeof *shares);
-    if (!shares) return;
+    double *shares = report_alloc((size_t)job->n_ranks, sizeof *shares);
     for (int i = 0; i < job->n_ranks; i++) shares[i] = report_comm_share(job, job->ranks[i]);
     double median = msi_median(shares, job->n_ranks); /* sorts them */
     printf("in communication: %.1f %% of the time at least, %.1f %% in the median, %.1f %% at most\n",
@@ -62,17 +59,10 @@ static void print_failed(const struct report_job *job) {
 }
 
 static void print_head(const struct report_job *job) {
-    struct msi_table hosts = {0};
-    size_t events = 0;
     char time[MSI_UNITS_TEXT];
-    for (int i = 0; i < job->n_ranks; i++) {
-        msi_table_add(&hosts, &job->ranks[i]->host, sizeof job->ranks[i]->host);
-        events += job->ranks[i]->n;
-    }
-    printf("%s: %d ranks on %u %s, %zu events in %s\n", clean(job, job->ranks[0]->program), job->size,
-           hosts.n, hosts.n == 1 ? "host" : "hosts", events,
+    printf("%s: %d ranks on %u host%s, %lld events in %s\n", clean(job, job->ranks[0]->program), job->size,
+           job->hosts.n, job->hosts.n == 1 ? "" : "s", (long long)job->n_events,
            msi_seconds_text((double)(job->end - job->begin) / 1e9, time));
-    msi_table_free(&hosts);
     print_shares(job);
     print_failed(job);
 }
@@ -84,17 +74,17 @@ static int by_total(const void *a, const void *b) {
 }
 
 static void print_operations(const struct report_job *job) {
-    const struct report_operation **order = calloc(job->n_operations + 1, sizeof(struct report_operation *));
+    const struct report_operation **order =
+        report_alloc(job->n_operations, sizeof(struct report_operation *));
     char size[MSI_UNITS_TEXT], total[MSI_UNITS_TEXT], average[MSI_UNITS_TEXT];
-    if (!order) return;
     for (size_t i = 0; i < job->n_operations; i++) order[i] = &job->operations[i];
     qsort(order, job->n_operations, sizeof *order, by_total);
     printf("\n%-24s %12s %6s %10s %10s %10s %14s\n", "most time", "size", "ranks", "calls", "total",
            "average", "busbw (Gbps)");
     for (size_t i = 0; i < job->n_operations && i < OPERATIONS_SHOWN; i++) {
         const struct report_operation *o = order[i];
-        printf("%-24.40s %12s %6d %10lld %10s %10s %14.2f\n", clean(job, o->name),
-               msi_bytes_text((double)o->bytes, size), o->size, (long long)o->figures.count,
+        printf("%-24.40s %12s %6d %10lld %10s %10s %14.2f\n", clean(job, o->row.name),
+               msi_bytes_text((double)o->row.bytes, size), o->row.size, (long long)o->figures.count,
                msi_seconds_text((double)o->figures.total / 1e9, total),
                msi_seconds_text(o->figures.average / 1e9, average), o->figures.busbw);
         if (o->figures.failed > 0)
@@ -113,9 +103,8 @@ static int by_waited_for(const void *a, const void *b) {
 }
 
 static void print_late(const struct report_job *job) {
-    const struct report_rank **order = calloc((size_t)job->n_ranks, sizeof(struct report_rank *));
+    const struct report_rank **order = report_alloc((size_t)job->n_ranks, sizeof(struct report_rank *));
     char time[MSI_UNITS_TEXT];
-    if (!order) return;
     for (int i = 0; i < job->n_ranks; i++) order[i] = job->ranks[i];
     qsort(order, (size_t)job->n_ranks, sizeof *order, by_waited_for);
     if (order[0]->waited_for > 0) printf("\nothers waited for\n");

@@ -24,10 +24,10 @@ struct report_line {
  * Parses a line without its newline. A "[" may precede the event, a "," or "]" may follow it; a line of
  * brackets alone has no phase. False: the line is malformed.
  */
-bool report_parse_line(const char *text, size_t len, struct report_line *line);
+bool report_parse_line(struct msi_str text, struct report_line *line);
 
-/* Removes blanks, brackets and the comma around the event of a line. */
-void report_trim_line(const char **text, size_t *len);
+/* A line without the blanks, brackets and the comma around its event. */
+struct msi_str report_trim_line(struct msi_str text);
 
 /* Parses an array of exactly n numbers from 0 to most. */
 bool report_parse_numbers(struct msi_str array, int n, int32_t most, int32_t *numbers);

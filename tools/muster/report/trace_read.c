@@ -7,10 +7,8 @@
 
 #include "base/error.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * The recorder adds a multiple of THREADS_APART to thread numbers, so that they differ from ranks
@@ -20,6 +18,7 @@ enum { THREADS_APART = 100000, TEXT_MOST = 4096, ALIKE_MOST = 1000 };
 
 /* A trace that is being read. */
 struct source {
+    struct report_lines in;
     struct report_job *job;
     struct report_rank *rank;
     int expected; /* the rank in the file name */
@@ -29,7 +28,6 @@ struct source {
     struct report_event *open_works; /* by number of open_ids */
     size_t works_capacity;
     bool described, bracket; /* "muster" was read, "]" was read */
-    struct report_lines *lines;
 };
 
 /* The text's number in job.strings; a missing text has number 0. */
@@ -42,13 +40,7 @@ static uint32_t intern(struct source *s, struct msi_json_text text) {
         text.p = value;
         len = strlen(value);
     }
-    uint32_t number = msi_table_add(&s->job->strings, text.p, len);
-    if (number == MSI_TABLE_NONE) s->job->failed = true;
-    return number == MSI_TABLE_NONE ? 0 : number;
-}
-
-static struct msi_json_text plain(const char *text) {
-    return (struct msi_json_text){.p = text, .n = strlen(text)};
+    return report_add(&s->job->strings, text.p, len);
 }
 
 /* Adds a group, identified by name, id, ranks and its index among equal ones of this file. Owns ranks. */
@@ -56,45 +48,34 @@ static uint32_t add_group(struct source *s, struct msi_json_text name, struct ms
                           int32_t *ranks, int n) {
     struct report_job *job = s->job;
     size_t len = ((size_t)n + 3) * sizeof(uint32_t);
-    uint32_t *key = malloc(len), number = MSI_TABLE_NONE, title = intern(s, name);
-    if (key) {
-        key[0] = title;
-        key[1] = intern(s, id);
-        key[2] = 0; /* counts groups of the same ranks without ids, which differ by their order alone */
-        if (n > 0) memcpy(key + 3, ranks, (size_t)n * sizeof *ranks);
-        while (!id.p && key[2] < ALIKE_MOST && msi_table_find(&s->group_keys, key, len) != MSI_TABLE_NONE)
-            key[2]++;
-        if (msi_table_add(&s->group_keys, key, len) != MSI_TABLE_NONE)
-            number = msi_table_add(&job->group_keys, key, len);
-    }
+    uint32_t *key = report_alloc(1, len), title = intern(s, name);
+    key[0] = title;
+    key[1] = intern(s, id);
+    if (n > 0) memcpy(key + 3, ranks, (size_t)n * sizeof *ranks);
+    /* key[2] counts groups of the same ranks without ids, which differ by their order alone. */
+    while (!id.p && key[2] < ALIKE_MOST && msi_table_find(&s->group_keys, key, len) != MSI_TABLE_NONE)
+        key[2]++;
+    report_add(&s->group_keys, key, len);
+    uint32_t number = report_add(&job->group_keys, key, len);
     free(key);
-    if (number == job->n_groups && report_reserve(&job->failed, &job->groups, job->n_groups,
-                                                  &job->groups_capacity, sizeof *job->groups)) {
-        job->groups[job->n_groups++] = (struct report_group){title, n, ranks};
+    if (number < job->n_groups) {
+        free(ranks);
         return number;
     }
-    free(ranks);
-    if (number < job->n_groups) return number;
-    job->failed = true;
-    return 0;
+    report_reserve(&job->groups, job->n_groups, &job->groups_capacity, sizeof *job->groups);
+    job->groups[job->n_groups++] = (struct report_group){title, n, ranks};
+    return number;
 }
 
 static void name_group(struct source *s, int64_t number, uint32_t group) {
-    uint32_t at = msi_table_add(&s->groups, &number, sizeof number);
-    if (at == MSI_TABLE_NONE)
-        s->job->failed = true;
-    else
-        s->groups.entries[at].value = (void *)((uintptr_t)group + 1);
+    uint32_t at = report_add(&s->groups, &number, sizeof number);
+    s->groups.entries[at].value = (void *)((uintptr_t)group + 1);
 }
 
 static bool read_group(struct source *s, const struct report_line *line) {
     if (line->group == REPORT_UNKNOWN || line->size < 1 || line->size > REPORT_RANKS_MOST || !line->ranks.p)
         return false;
-    int32_t *ranks = calloc((size_t)line->size, sizeof *ranks);
-    if (!ranks) {
-        s->job->failed = true;
-        return true;
-    }
+    int32_t *ranks = report_alloc((size_t)line->size, sizeof *ranks);
     if (!report_parse_numbers(line->ranks, (int)line->size, REPORT_RANKS_MOST - 1, ranks)) {
         free(ranks);
         return false;
@@ -113,14 +94,14 @@ static uint32_t group_of(struct source *s, int64_t number) {
     char name[32];
     if (at != MSI_TABLE_NONE) return (uint32_t)((uintptr_t)s->groups.entries[at].value - 1);
     int n = number == 0 ? s->size : 0;
-    int32_t *ranks = n > 0 ? calloc((size_t)n, sizeof *ranks) : NULL;
-    if (n > 0 && !ranks) s->job->failed = true;
-    for (int i = 0; i < n && ranks; i++) ranks[i] = i;
+    int32_t *ranks = n > 0 ? report_alloc((size_t)n, sizeof *ranks) : NULL;
+    for (int i = 0; i < n; i++) ranks[i] = i;
     if (number == 0)
         snprintf(name, sizeof name, "world");
     else
         snprintf(name, sizeof name, "group %lld", (long long)number);
-    uint32_t group = add_group(s, plain(name), (struct msi_json_text){0}, ranks, ranks ? n : 0);
+    struct msi_json_text text = {.p = name, .n = strlen(name)}, no_id = {0};
+    uint32_t group = add_group(s, text, no_id, ranks, n);
     name_group(s, number, group);
     return group;
 }
@@ -131,8 +112,9 @@ static bool read_description(struct source *s, const struct report_line *line) {
         return false;
     s->described = true;
     s->size = (int)line->size;
-    *s->rank = (struct report_rank){
-        .rank = (int)line->rank, .host = intern(s, line->host), .program = intern(s, line->program)};
+    s->rank->rank = (int)line->rank;
+    s->rank->host = intern(s, line->host);
+    s->rank->program = intern(s, line->program);
     s->rank->pid = line->pid;
     return true;
 }
@@ -161,7 +143,6 @@ static uint32_t class_of(struct source *s, uint32_t call) {
 }
 
 static uint32_t message_class(const struct report_line *line) {
-    if (!line->dir.p) return REPORT_OTHER;
     return msi_json_is(line->dir, "send")   ? MST_KIND_SEND
            : msi_json_is(line->dir, "recv") ? MST_KIND_RECV
                                             : REPORT_OTHER;
@@ -169,11 +150,10 @@ static uint32_t message_class(const struct report_line *line) {
 
 static bool make_event(struct source *s, const struct report_line *line, bool work,
                        struct report_event *event) {
-    struct report_job *job = s->job;
     if (line->ts == REPORT_UNKNOWN || !line->name.p || line->group == REPORT_UNKNOWN ||
         (!work && (line->dur == REPORT_UNKNOWN || line->dur < 0)))
         return false;
-    bool message = line->cat.p && msi_json_is(line->cat, "message");
+    bool message = msi_json_is(line->cat, "message");
     if (line->seq == REPORT_UNKNOWN && !message) return false;
     uint32_t call = intern(s, line->call.p ? line->call : line->name);
     struct report_kind kind = {
@@ -204,18 +184,16 @@ static bool make_event(struct source *s, const struct report_line *line, bool wo
         .device = line->device,
         .seq = line->seq,
         .arrived = REPORT_UNKNOWN,
-        .kind = msi_table_add(&job->kinds, &kind, sizeof kind),
-        .shape = msi_table_add(&job->shapes, &shape, sizeof shape),
+        .kind = report_add(&s->job->kinds, &kind, sizeof kind),
+        .shape = report_add(&s->job->shapes, &shape, sizeof shape),
     };
-    if (event->kind == MSI_TABLE_NONE || event->shape == MSI_TABLE_NONE) job->failed = true;
     return true;
 }
 
 static void add_event(struct source *s, const struct report_event *event) {
     struct report_rank *r = s->rank;
     int64_t end = event->begin + event->took;
-    if (s->job->failed || !report_reserve(&s->job->failed, &r->events, r->n, &r->capacity, sizeof *r->events))
-        return;
+    report_reserve(&r->events, r->n, &r->capacity, sizeof *r->events);
     r->events[r->n++] = *event;
     if (end > r->end) r->end = end;
 }
@@ -223,12 +201,8 @@ static void add_event(struct source *s, const struct report_event *event) {
 static bool begin_work(struct source *s, const struct report_line *line) {
     struct report_event event;
     if (!line->id.p || !make_event(s, line, true, &event)) return false;
-    uint32_t at = msi_table_add(&s->open_ids, line->id.p, line->id.n);
-    if (at == MSI_TABLE_NONE ||
-        !report_reserve(&s->job->failed, &s->open_works, at, &s->works_capacity, sizeof *s->open_works)) {
-        s->job->failed = true;
-        return true;
-    }
+    uint32_t at = report_add(&s->open_ids, line->id.p, line->id.n);
+    report_reserve(&s->open_works, at, &s->works_capacity, sizeof *s->open_works);
     s->open_works[at] = event;
     s->rank->open++;
     return true;
@@ -248,29 +222,23 @@ static bool end_work(struct source *s, const struct report_line *line) {
     return true;
 }
 
-/* A zero-length event to which viewers attach the arrow of a message. */
-static bool is_arrow(const struct report_line *line) {
-    return line->cat.p && msi_json_is(line->cat, "arrow");
-}
-
-static bool read_line(void *context, const char *text, size_t len) {
-    struct source *s = context;
+static bool read_line(struct source *s, struct msi_str text) {
     struct report_line line;
     struct report_event event;
-    s->lines->stop = s->job->failed;
-    if (!report_parse_line(text, len, &line)) return false;
+    if (!report_parse_line(text, &line)) return false;
     if (!line.phase.p) {
-        s->bracket = s->bracket || (len > 0 && memchr(text, ']', len));
+        s->bracket = s->bracket || memchr(text.p, ']', text.n);
         return true;
     }
-    s->bracket = s->bracket || text[len - 1] == ']';
+    s->bracket = s->bracket || text.p[text.n - 1] == ']';
     if (line.phase.n != 1) return false;
     char phase = line.phase.p[0];
     if (phase == 'M') return line.name.p && read_metadata(s, &line);
     if (!s->described) return false;
     if (phase == 'b') return begin_work(s, &line);
     if (phase == 'e') return end_work(s, &line);
-    if (phase != 'X' || is_arrow(&line)) return true; /* messages are matched by their numbers */
+    /* Viewers attach the arrow of a message to an event of length zero; here messages match by number. */
+    if (phase != 'X' || msi_json_is(line.cat, "arrow")) return true;
     if (!make_event(s, &line, false, &event)) return false;
     add_event(s, &event);
     return true;
@@ -282,26 +250,26 @@ static mst_status check_source(const struct source *s, int error) {
     if (!s->described)
         return msi_fail(
             MST_ERR_PROTOCOL, NULL,
-            "does not say which rank wrote it: it is no trace of muster or its beginning is lost");
+            "does not say which rank wrote it: it is not a trace of muster, or its beginning is missing");
     if (s->rank->rank != s->expected)
         return msi_fail(MST_ERR_PROTOCOL, NULL, "was written by rank %d", s->rank->rank);
     if (s->job->size != 0 && s->size != s->job->size)
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "is of a world of %d ranks, the others are of one of %d",
+        return msi_fail(MST_ERR_PROTOCOL, NULL, "belongs to a world of %d ranks, the others to one of %d",
                         s->size, s->job->size);
     return MST_OK;
 }
 
 mst_status report_read_trace(struct report_job *job, const char *path, int rank, struct report_rank **out) {
-    struct source s = {.job = job, .expected = rank, .rank = calloc(1, sizeof *s.rank)};
-    struct report_lines lines = {.read_line = read_line, .context = &s};
-    s.lines = &lines;
-    if (!s.rank) {
-        job->failed = true;
-        return msi_fail_memory();
+    struct source s = {.job = job, .expected = rank, .rank = report_alloc(1, sizeof *s.rank)};
+    struct msi_str text;
+    report_lines_open(&s.in, path);
+    while (report_next_line(&s.in, &text)) {
+        bool good = read_line(&s, text);
+        s.rank->cut = !good && s.in.last;
+        s.rank->malformed += !good && !s.in.last;
     }
-    int fd = report_open_file(path), error = fd < 0 ? errno : report_read_lines(fd, &lines);
-    if (fd >= 0) close(fd);
-    mst_status st = check_source(&s, error);
+    s.rank->cut = s.rank->cut || !s.bracket;
+    mst_status st = check_source(&s, report_lines_close(&s.in));
     msi_table_free(&s.groups);
     msi_table_free(&s.group_keys);
     msi_table_free(&s.open_ids);
@@ -310,14 +278,12 @@ mst_status report_read_trace(struct report_job *job, const char *path, int rank,
         report_rank_free(s.rank);
         return st;
     }
-    if (job->size == 0) job->size = s.size;
-    s.rank->cut = !s.bracket || !lines.whole;
-    s.rank->malformed = lines.malformed;
+    job->size = s.size;
     *out = s.rank;
     return MST_OK;
 }
 
 void report_rank_free(struct report_rank *rank) {
-    if (rank) free(rank->events);
+    free(rank->events);
     free(rank);
 }

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #define PREFIX "rank-"
 enum { OTHERS_MOST = 5, NUMBER_MOST = 999999999 };
@@ -30,34 +29,21 @@ bool report_parse_name(const char *name, const char *suffix, int *rank, int *num
 }
 
 char *report_worlds_path(const struct report_worlds *worlds, const struct report_trace *trace) {
-    char *path, number[16] = "";
+    char number[16] = "";
     if (trace->number > 1) snprintf(number, sizeof number, ".%d", trace->number);
-    int len = asprintf(&path, "%s/" PREFIX "%d%s" REPORT_TRACE_SUFFIX, worlds->dir, trace->rank, number);
-    return len < 0 ? NULL : path;
-}
-
-struct first_line {
-    struct report_lines lines;
-    int64_t unix_ns;
-};
-
-static bool read_first_line(void *context, const char *text, size_t len) {
-    struct first_line *first = context;
-    struct report_line line;
-    bool good = report_parse_line(text, len, &line) && line.name.p && msi_json_is(line.name, "muster");
-    if (good) first->unix_ns = line.unix_ns;
-    first->lines.stop = true;
-    return good;
+    return report_format("%s/" PREFIX "%d%s" REPORT_TRACE_SUFFIX, worlds->dir, trace->rank, number);
 }
 
 /* Reads when the world of a trace formed. */
 static int64_t read_formation_time(const char *path) {
-    struct first_line first = {{.read_line = read_first_line, .context = &first}, REPORT_UNKNOWN};
-    int fd = report_open_file(path);
-    if (fd < 0) return REPORT_UNKNOWN;
-    report_read_lines(fd, &first.lines);
-    close(fd);
-    return first.unix_ns;
+    struct report_line line;
+    struct report_lines in;
+    struct msi_str text;
+    report_lines_open(&in, path);
+    bool good =
+        report_next_line(&in, &text) && report_parse_line(text, &line) && msi_json_is(line.name, "muster");
+    report_lines_close(&in);
+    return good ? line.unix_ns : REPORT_UNKNOWN;
 }
 
 static int by_world(const void *a, const void *b) {
@@ -70,39 +56,28 @@ static int by_rank(const void *a, const void *b) {
     return *(const int *)a - *(const int *)b;
 }
 
-static bool add_trace(struct report_worlds *w, int rank, int number) {
-    bool failed = false;
-    if (!report_reserve(&failed, &w->traces, w->n, &w->capacity, sizeof *w->traces)) return false;
+static void add_trace(struct report_worlds *w, int rank, int number) {
+    report_reserve(&w->traces, w->n, &w->capacity, sizeof *w->traces);
     struct report_trace *trace = &w->traces[w->n++];
     *trace = (struct report_trace){.rank = rank, .number = number};
     char *path = report_worlds_path(w, trace);
-    if (!path) return false;
     trace->unix_ns = read_formation_time(path);
     free(path);
-    return true;
-}
-
-static bool add_flight(struct report_worlds *w, int rank) {
-    bool failed = false;
-    if (!report_reserve(&failed, &w->flights, (size_t)w->n_flights, &w->flights_capacity, sizeof *w->flights))
-        return false;
-    w->flights[w->n_flights++] = rank;
-    return true;
 }
 
 static mst_status list_directory(struct report_worlds *w) {
     const struct dirent *entry;
     DIR *dir = opendir(w->dir);
-    bool good = true;
     int rank, number;
     if (!dir) return msi_fail_errno(errno, "cannot read %s", w->dir);
-    while (good && (entry = readdir(dir)))
-        if (report_parse_name(entry->d_name, REPORT_TRACE_SUFFIX, &rank, &number))
-            good = add_trace(w, rank, number);
-        else if (report_parse_name(entry->d_name, REPORT_FLIGHT_SUFFIX, &rank, &number) && number == 1)
-            good = add_flight(w, rank);
+    while ((entry = readdir(dir)))
+        if (report_parse_name(entry->d_name, REPORT_TRACE_SUFFIX, &rank, &number)) {
+            add_trace(w, rank, number);
+        } else if (report_parse_name(entry->d_name, REPORT_FLIGHT_SUFFIX, &rank, &number) && number == 1) {
+            report_reserve(&w->flights, (size_t)w->n_flights, &w->flights_capacity, sizeof *w->flights);
+            w->flights[w->n_flights++] = rank;
+        }
     closedir(dir);
-    if (!good) return msi_fail_memory();
     if (w->n > 0) qsort(w->traces, w->n, sizeof *w->traces, by_world);
     if (w->n_flights > 0) qsort(w->flights, (size_t)w->n_flights, sizeof *w->flights, by_rank);
     return MST_OK;
@@ -169,6 +144,6 @@ void report_warn_of_worlds(struct report_job *job, const struct report_worlds *w
         add_time(&text, w->traces[at].unix_ns);
         msi_buf_add_format(&text, " (%zu traces)", end_of(w, at) - at);
     }
-    if (!text.failed) report_warn(job, "%.*s", (int)text.len, (const char *)text.data);
+    report_warn(job, "%s", msi_buf_text(&text));
     msi_buf_free(&text);
 }

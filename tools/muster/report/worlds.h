@@ -31,7 +31,7 @@ struct report_worlds {
 /* Lists the directory and selects a world by its number, or the newest if wanted is 0. */
 mst_status report_worlds_find(struct report_worlds *worlds, const char *dir, int64_t wanted);
 void report_worlds_free(struct report_worlds *worlds);
-/* The trace's path, which the caller frees; NULL: out of memory. */
+/* The trace's path, which the caller frees. */
 char *report_worlds_path(const struct report_worlds *worlds, const struct report_trace *trace);
 /* Warns if the directory has traces of other worlds. */
 void report_warn_of_worlds(struct report_job *job, const struct report_worlds *worlds);

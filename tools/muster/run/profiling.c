@@ -1,12 +1,11 @@
-/* profiling.c - sets the variables of --prof and --trace. See profiling.h. Runs before the job starts. */
-#include "run/profiling.h"
+/* profiling.c - sets the variables of --prof and --trace. See run_options.h. Runs before the job starts. */
+#include "run/run_options.h"
 
 #include "base/error.h"
 #include "run/output/logs.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,24 +20,17 @@ static mst_status add(struct run_options *o, const char *entry) {
 }
 
 /* The path becomes absolute, because ranks may start in another directory. */
-static mst_status make_trace(struct run_options *o) {
+static mst_status set_trace(struct run_options *o) {
     char path[PATH_MAX];
     if (!o->trace[0]) return msi_fail(MST_ERR_INVALID, NULL, "--trace is empty");
     if (logs_make_directories(o->trace) != 0 || !realpath(o->trace, path))
         return msi_fail_errno(errno, "cannot write traces to '%s'", o->trace);
-    if (asprintf(&o->trace_entry, "%s=%s", trace_variable, path) >= 0) return add(o, o->trace_entry);
-    o->trace_entry = NULL;
-    return msi_fail_memory();
+    return setenv(trace_variable, path, 1) == 0 ? add(o, trace_variable) : msi_fail_memory();
 }
 
-mst_status run_prof_open(struct run_options *o) {
+mst_status run_prof_set(struct run_options *o) {
     mst_status st = o->prof ? add(o, "MUSTER_PROF=1") : MST_OK;
-    return st == MST_OK && o->trace ? make_trace(o) : st;
-}
-
-void run_prof_close(struct run_options *o) {
-    free(o->trace_entry);
-    o->trace_entry = NULL;
+    return st == MST_OK && o->trace ? set_trace(o) : st;
 }
 
 const char *run_prof_directory(const struct run_options *o) {

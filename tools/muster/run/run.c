@@ -6,12 +6,12 @@
 #include "run/job/job.h"
 #include "run/nodes/rendezvous.h"
 #include "run/nodes/run_hosts.h"
-#include "run/profiling.h"
 #include "run/ranks/nproc.h"
 #include "run/ranks/program.h"
 #include "run/ranks/spawn.h"
 #include "run/run_options.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "os/host.h"
 #include "store/store.h"
@@ -21,7 +21,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -33,245 +32,199 @@ enum {
     LINGER_MS = 3000,    /* how long the store serves other launchers after the job has ended */
 };
 
-static int least_files(const struct job_options *job, int agents) {
-    int per_rank = FILES_PER_RANK_MIN + (job->routes->any_logged ? LOGS_PER_RANK : 0);
-    return job->n * per_rank + agents * FILES_PER_AGENT + FILES_OF_LAUNCHER;
-}
-
-/* Raises the launcher's limit on open files; *before is the limit that the ranks get. */
-static int raise_file_limit(const struct job_options *job, int agents, struct rlimit *before) {
-    rlim_t least = (rlim_t)least_files(job, agents);
-    rlim_t wish = least + (rlim_t)(job->n * (FILES_PER_RANK - FILES_PER_RANK_MIN));
-    if (getrlimit(RLIMIT_NOFILE, before) != 0) return -errno;
-    struct rlimit raised = *before;
-    if (raised.rlim_cur >= wish) return 0;
-    raised.rlim_cur = wish < raised.rlim_max ? wish : raised.rlim_max;
-    if (raised.rlim_cur < least) return -EMFILE;
-    return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? 0 : -errno;
-}
-
-static void print_facts(const struct worker_env_facts *facts, const struct job_options *job) {
-    struct msi_address address = {.port = facts->master_port};
-    char cpus[1024], store[MSI_ADDRESS_TEXT_MAX];
-    snprintf(address.host, sizeof address.host, "%s", facts->master_addr);
-    msi_address_format(&address, store);
-    if (!job->agent)
-        fprintf(stderr, "muster run: %d ranks, run %s, store at %s\n", job->n, facts->run_id, store);
-    else
-        fprintf(stderr, "muster run: %d ranks here, store at %s, %s\n", job->n, store,
-                job->agent->store ? "hosted by this node" : "hosted by another node");
-    if (facts->log_dir) fprintf(stderr, "muster run: logs in %s\n", facts->log_dir);
-    for (int i = 0; i < job->n && bind_of(job->bind, i); i++)
-        fprintf(stderr, "muster run: local rank %d is bound to processors %s\n", i,
-                bind_describe(job->bind, i, cpus, sizeof cpus));
-}
-
-static int run_with_facts(const struct run_options *o, struct worker_env_facts *facts,
-                          struct job_options job) {
+/* All that a job needs. A zeroed member is not open. */
+struct launch {
+    struct run_hosts hosts; /* hosts.n is 0 without --hosts and --hostfile */
+    struct rendezvous rendezvous;
+    char *program;
+    struct routes routes;
+    struct bind bind;
+    struct rlimit files;
+    struct reaper reaper;
+    mst_store *store;
+    char random_id[17];
+    struct logs logs;
     struct rank_states states;
-    rank_states_open(&states, job.n);
-    job.states = &states;
-    facts->states = states.fd;
-    job.facts = facts;
-    if (o->verbose) print_facts(facts, &job);
-    int status = job_run(&job);
-    rank_states_close(&states);
-    return status;
+    struct node_agent_options agent;
+    struct worker_env_facts facts;
+    struct job_options job;
+};
+
+/* Raises the launcher's limit on open files; the ranks get the limit before that. */
+static mst_status raise_file_limit(struct launch *l) {
+    int n = l->job.workers.n, per_rank = FILES_PER_RANK_MIN + (l->routes.any_logged ? LOGS_PER_RANK : 0);
+    int least = n * per_rank + run_hosts_others(&l->hosts) * FILES_PER_AGENT + FILES_OF_LAUNCHER;
+    rlim_t wish = (rlim_t)least + (rlim_t)n * (FILES_PER_RANK - FILES_PER_RANK_MIN);
+    if (getrlimit(RLIMIT_NOFILE, &l->files) != 0) return msi_fail_errno(errno, "cannot set up the launcher");
+    struct rlimit raised = l->files;
+    if (raised.rlim_cur >= wish) return MST_OK;
+    raised.rlim_cur = wish < raised.rlim_max ? wish : raised.rlim_max;
+    if (raised.rlim_cur < (rlim_t)least)
+        return msi_fail(MST_ERR_LIMIT, NULL,
+                        "%d ranks need %d open files, but the limit is %llu (ulimit -Hn)", n, least,
+                        (unsigned long long)raised.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return MST_OK;
+    return msi_fail_errno(errno, "cannot set up the launcher");
+}
+
+static mst_status open_reaper(struct launch *l) {
+    int rc = reaper_open(&l->reaper, l->job.workers.n + run_hosts_others(&l->hosts));
+    return rc == 0 ? MST_OK : msi_fail_errno(-rc, "cannot set up the launcher");
+}
+
+static void print_facts(const struct launch *l) {
+    int n = l->job.workers.n;
+    char cpus[1024], store[MSI_ADDRESS_TEXT_MAX];
+    msi_address_format(&l->rendezvous.address, store);
+    if (!l->job.agent)
+        fprintf(stderr, "muster run: %d ranks, run %s, store at %s\n", n, l->facts.run_id, store);
+    else
+        fprintf(stderr, "muster run: %d ranks here, store at %s, %s\n", n, store,
+                l->store ? "hosted by this node" : "hosted by another node");
+    if (l->facts.log_dir) fprintf(stderr, "muster run: logs in %s\n", l->facts.log_dir);
+    for (int i = 0; i < n && bind_of(&l->bind, i); i++)
+        fprintf(stderr, "muster run: local rank %d is bound to processors %s\n", i,
+                bind_describe(&l->bind, i, cpus, sizeof cpus));
 }
 
 /* Nodes that share a file system need separate directories. */
-static void name_logs(char *name, size_t size, const char *run_id, bool several) {
-    char host[MSI_HOST_MAX];
-    if (several)
-        snprintf(name, size, "%s_%s_%d", run_id, msi_host_name(host), (int)getpid());
+static mst_status open_logs(struct launch *l, const struct run_options *o) {
+    char name[RUN_ID_MAX + MSI_HOST_MAX + 16], host[MSI_HOST_MAX];
+    if (!l->routes.any_logged) return MST_OK;
+    if (l->job.agent)
+        snprintf(name, sizeof name, "%s_%s_%d", l->facts.run_id, msi_host_name(host), (int)getpid());
     else
-        snprintf(name, size, "%s", run_id);
+        snprintf(name, sizeof name, "%s", l->facts.run_id);
+    mst_status st = logs_open(&l->logs, o->log_dir, name, &l->routes);
+    if (st != MST_OK) return st;
+    if (!o->log_dir) fprintf(stderr, "muster run: the ranks' logs are in %s\n", l->logs.dir);
+    l->job.output.logs = &l->logs;
+    l->facts.log_dir = l->logs.dir;
+    return MST_OK;
 }
 
-static int run_with_logs(const struct run_options *o, struct worker_env_facts *facts,
-                         struct job_options job) {
-    struct logs logs;
-    char name[RUN_ID_MAX + MSI_HOST_MAX + 16];
-    if (!job.routes->any_logged) return run_with_facts(o, facts, job);
-    name_logs(name, sizeof name, facts->run_id, job.agent != NULL);
-    if (logs_open(&logs, o->log_dir, name, job.routes) != MST_OK) return opt_failed(&run_command);
-    if (!o->log_dir) fprintf(stderr, "muster run: the ranks' logs are in %s\n", logs.dir);
-    job.logs = &logs;
-    facts->log_dir = logs.dir;
-    int status = run_with_facts(o, facts, job);
-    logs_close(&logs);
-    return status;
+/* Determines where the output goes. */
+static mst_status open_routes(struct launch *l, const struct run_options *o) {
+    if (o->no_prefix && (o->log_dir || o->redirects || o->tee || o->filter))
+        return msi_fail(MST_ERR_INVALID, NULL,
+                        "with --no-prefix the output can be neither logged nor filtered; remove it, or "
+                        "--log-dir, --redirects, --tee and --local-ranks-filter");
+    if (o->log_dir && !o->log_dir[0]) return msi_fail(MST_ERR_INVALID, NULL, "--log-dir is empty");
+    return routes_read(&l->routes, l->job.workers.n, o);
 }
 
-/* Starts launchers on other hosts together with the ranks of this one. */
-static int run_with_agents(const struct run_options *o, struct run_hosts *hosts,
-                           struct worker_env_facts *facts, struct job_options job) {
-    struct agent_job there = {
-        .address = facts->master_addr,
-        .port = facts->master_port,
-        .run_id = facts->run_id,
-        .program = job.program,
-        .operands = job.argv,
-    };
-    if (run_hosts_prepare(hosts, o, &there) != MST_OK) return opt_failed(&run_command);
-    struct remote_options remote = {
-        .agents = hosts->agents,
-        .n = hosts->n_agents,
-        .ssh = o->ssh,
-        .program = hosts->ssh,
-    };
-    if (remote.n > 0) job.remote = &remote;
-    return run_with_logs(o, facts, job);
+static mst_status open_binding(struct launch *l, const struct run_options *o) {
+    enum bind_how how = BIND_NONE;
+    mst_status st = MST_OK;
+    if (o->bind && o->numa_binding)
+        return msi_fail(MST_ERR_INVALID, NULL, "--bind and --numa-binding set the same option; remove one");
+    if (o->bind) st = bind_read("bind", o->bind, &how);
+    if (o->numa_binding) st = bind_read("numa-binding", o->numa_binding, &how);
+    return st == MST_OK ? bind_open(&l->bind, how, l->job.workers.n) : st;
 }
 
-static int run_with_rendezvous(const struct run_options *o, const struct rendezvous *rendezvous,
-                               struct run_hosts *hosts, mst_store *store, struct job_options job) {
-    char random_id[17];
+/* A host without ranks need not have the program. */
+static mst_status find_ranks(struct launch *l, const struct run_options *o, const char *name) {
+    bool hosts = l->hosts.hosts.n > 0, none = hosts && l->hosts.here < 0;
+    mst_status st = none ? MST_OK : nproc_read(hosts ? l->hosts.nproc_here : o->nproc, &l->job.workers.n);
+    if (st == MST_OK) st = program_find(name, &l->program);
+    l->job.workers.program = l->program;
+    return none ? MST_OK : st;
+}
+
+static mst_status read_nodes(struct launch *l, const struct run_options *o) {
+    if (!o->hosts && !o->hostfile) return rendezvous_read(o, &l->rendezvous);
+    mst_status st = run_hosts_open(&l->hosts, o);
+    return st == MST_OK ? run_hosts_rendezvous(&l->hosts, o, &l->rendezvous) : st;
+}
+
+/* Describes the job to the ranks and to the other launchers. */
+static mst_status describe(struct launch *l, const struct run_options *o) {
     uint64_t random;
     msi_random(&random, sizeof random);
-    snprintf(random_id, sizeof random_id, "%016llx", (unsigned long long)random);
-    const char *run_id = o->rdzv_id ? o->rdzv_id : random_id;
-    struct node_agent_options agent = {
-        .rendezvous = rendezvous,
-        .store = store,
-        .run_id = store ? run_id : o->rdzv_id,
-        .n = job.n,
-        .max_restarts = job.max_restarts,
-        .shutdown_seconds = job.shutdown_seconds,
-        .quiet = o->agent >= 0,
-    };
-    struct worker_env_facts facts = {
-        .local_world_size = job.n,
-        .master_addr = rendezvous->address.host,
-        .master_port = rendezvous->address.port,
-        .run_id = run_id,
-        .max_restarts = job.max_restarts,
+    snprintf(l->random_id, sizeof l->random_id, "%016llx", (unsigned long long)random);
+    bool hosts = l->hosts.hosts.n > 0;
+    l->facts = (struct worker_env_facts){
+        .local_world_size = l->job.workers.n,
+        .master_addr = l->rendezvous.address.host,
+        .master_port = l->rendezvous.address.port,
+        .run_id = o->rdzv_id ? o->rdzv_id : l->random_id,
+        .max_restarts = (int)o->max_restarts,
         .extra = o->env.list,
         .n_extra = o->env.n,
         .bare = o->no_env,
     };
-    job.store = store;
-    if (rendezvous->multi_node) job.agent = &agent;
-    if (!hosts) return run_with_logs(o, &facts, job);
-    agent.names = hosts->names;
-    agent.quiet = true;
-    return run_with_agents(o, hosts, &facts, job);
-}
-
-/* Starts the reaper first, because it must not inherit the store's threads and sockets. */
-static int run_job(const struct run_options *o, struct rendezvous *rendezvous, struct run_hosts *hosts,
-                   struct job_options job) {
-    struct reaper reaper;
-    struct rlimit files;
-    mst_store *store;
-    int agents = run_hosts_others(hosts);
-    int rc = raise_file_limit(&job, agents, &files);
-    job.reaper = &reaper;
-    job.files = &files;
-    if (rc == -EMFILE)
-        return opt_mistake(&run_command, "%d ranks need %d open files, but the limit is %llu (ulimit -Hn)",
-                           job.n, least_files(&job, agents), (unsigned long long)files.rlim_max);
-    if (rc == 0) rc = reaper_open(&reaper, job.n + agents);
-    if (rc != 0) return opt_mistake(&run_command, "cannot set up the launcher: %s", strerror(-rc));
-    int status = EXIT_USAGE;
-    if (rendezvous_open(rendezvous, &store) == MST_OK) {
-        status = run_with_rendezvous(o, rendezvous, hosts, store, job);
-        if (store && rendezvous->multi_node) store->linger_ms = LINGER_MS;
-        mst_store_free(store);
-    } else {
-        opt_failed(&run_command);
-    }
-    reaper_close(&reaper);
-    return status;
-}
-
-/* Determines where the output goes. */
-static int open_routes(const struct run_options *o, struct routes *routes) {
-    struct routes_options wanted = {o->redirects, o->tee, o->filter, o->log_dir != NULL};
-    if (o->no_prefix && (o->log_dir || o->redirects || o->tee || o->filter))
-        return opt_mistake(&run_command,
-                           "with --no-prefix the output can be neither logged nor filtered; drop it, or "
-                           "--log-dir, --redirects, --tee and --local-ranks-filter");
-    if (o->log_dir && !o->log_dir[0]) return opt_mistake(&run_command, "--log-dir is empty");
-    return routes_read(routes, o->n, &wanted) == MST_OK ? OPT_PROCEED : opt_failed(&run_command);
-}
-
-static int open_binding(const struct run_options *o, struct bind *bind) {
-    enum bind_how how = BIND_NONE;
-    mst_status st = MST_OK;
-    if (o->bind && o->numa_binding)
-        return opt_mistake(&run_command, "--bind and --numa-binding set the same thing; drop one");
-    if (o->bind) st = bind_read("bind", o->bind, &how);
-    if (o->numa_binding) st = bind_read("numa-binding", o->numa_binding, &how);
-    if (st == MST_OK) st = bind_open(bind, how, o->n);
-    return st == MST_OK ? OPT_PROCEED : opt_failed(&run_command);
-}
-
-static int run_program(const struct run_options *o, struct rendezvous *rendezvous, struct run_hosts *hosts,
-                       const struct signals *signals, const char *program, char **argv) {
-    struct routes routes;
-    struct bind bind;
-    struct job_options job = {
-        .n = o->n,
-        .program = program,
-        .argv = argv,
-        .routes = &routes,
-        .bind = &bind,
-        .prefix = !o->no_prefix,
+    l->agent = (struct node_agent_options){
+        .rendezvous = &l->rendezvous,
+        .store = l->store,
+        .run_id = l->store ? l->facts.run_id : o->rdzv_id,
+        .n = l->job.workers.n,
         .max_restarts = (int)o->max_restarts,
         .shutdown_seconds = o->shutdown_timeout,
-        .signals = *signals,
+        .hosts = l->hosts.hosts.list,
+        .quiet = o->agent >= 0 || hosts,
+    };
+    l->job.store = l->store;
+    if (l->rendezvous.multi_node) l->job.agent = &l->agent;
+    if (run_hosts_others(&l->hosts) > 0) l->job.remote = &l->hosts.remote;
+    return hosts ? run_hosts_prepare(&l->hosts, o, &l->facts, &l->job.workers) : MST_OK;
+}
+
+/* Starts the reaper before the store, because it must not inherit the store's threads and sockets. */
+static mst_status prepare(struct launch *l, const struct run_options *o, char **operands) {
+    l->job = (struct job_options){
+        .workers = {.argv = operands, .bind = &l->bind, .reaper = &l->reaper, .files = &l->files},
+        .output = {.colours = (int)o->agent, .routes = &l->routes, .raw = o->no_prefix},
+        .facts = &l->facts,
+        .states = &l->states,
+        .max_restarts = (int)o->max_restarts,
+        .shutdown_seconds = o->shutdown_timeout,
         .verbose = o->verbose,
-        .colours = (int)o->agent,
         .trace = run_prof_directory(o),
     };
-    int status = open_routes(o, &routes);
-    if (status != OPT_PROCEED) return status;
-    status = open_binding(o, &bind);
-    if (status == OPT_PROCEED) {
-        status = run_job(o, rendezvous, hosts, job);
-        bind_close(&bind);
-    }
-    routes_free(&routes);
-    return status;
-}
-
-/* A host without ranks need not have the program. */
-static mst_status find_ranks(struct run_options *o, const struct run_hosts *hosts, const char *name,
-                             char **program) {
-    bool none = hosts && hosts->here < 0;
-    *program = NULL;
-    o->n = 0;
-    mst_status st = none ? MST_OK : nproc_read(hosts ? hosts->nproc_here : o->nproc, &o->n);
-    if (st == MST_OK) st = program_find(name, program);
-    return none ? MST_OK : st;
-}
-
-static int run_here(struct run_options *o, struct run_hosts *hosts, char **operands) {
-    struct rendezvous rendezvous;
-    struct signals signals;
-    char *program;
-    mst_status st = hosts ? run_hosts_rendezvous(hosts, o, &rendezvous) : rendezvous_read(o, &rendezvous);
-    if (st != MST_OK || signals_read(o->signals, &signals) != MST_OK ||
-        worker_env_check(o->env.list, o->env.n) != MST_OK ||
-        find_ranks(o, hosts, operands[0], &program) != MST_OK)
-        return opt_failed(&run_command);
+    mst_status st = read_nodes(l, o);
+    if (st == MST_OK) st = signals_read(o->signals, &l->job.signals);
+    if (st == MST_OK) st = worker_env_check(o->env.list, o->env.n);
+    if (st == MST_OK) st = find_ranks(l, o, operands[0]);
     spawn_prepare();
-    int status = run_program(o, &rendezvous, hosts, &signals, program, operands);
-    free(program);
+    if (st == MST_OK) st = open_routes(l, o);
+    if (st == MST_OK) st = open_binding(l, o);
+    if (st == MST_OK) st = raise_file_limit(l);
+    if (st == MST_OK) st = open_reaper(l);
+    if (st == MST_OK) st = rendezvous_open(&l->rendezvous, &l->store);
+    if (st == MST_OK) st = describe(l, o);
+    return st == MST_OK ? open_logs(l, o) : st;
+}
+
+static int run(struct launch *l, const struct run_options *o) {
+    rank_states_open(&l->states, l->job.workers.n);
+    l->facts.states = l->states.segment.fd;
+    if (o->verbose) print_facts(l);
+    int status = job_run(&l->job);
+    rank_states_close(&l->states);
     return status;
+}
+
+static void release(struct launch *l) {
+    logs_close(&l->logs);
+    if (l->store && l->rendezvous.multi_node) l->store->linger_ms = LINGER_MS;
+    mst_store_free(l->store);
+    reaper_close(&l->reaper);
+    bind_close(&l->bind);
+    routes_free(&l->routes);
+    free(l->program);
+    run_hosts_close(&l->hosts);
 }
 
 static int check_and_run(struct run_options *o, char **operands, int n_operands) {
-    struct run_hosts hosts;
+    struct launch launch = {0};
     if (n_operands == 0)
         return opt_mistake(&run_command,
                            "a program is missing; usage: muster run [options] program [argument ...]");
-    if (run_prof_open(o) != MST_OK) return opt_failed(&run_command);
-    if (!o->hosts && !o->hostfile) return run_here(o, NULL, operands);
-    if (run_hosts_open(&hosts, o) != MST_OK) return opt_failed(&run_command);
-    int status = run_here(o, &hosts, operands);
-    run_hosts_close(&hosts);
+    if (run_prof_set(o) != MST_OK) return opt_failed(&run_command);
+    mst_status st = prepare(&launch, o, operands);
+    int status = st == MST_OK ? run(&launch, o) : opt_failed(&run_command);
+    release(&launch);
     return status;
 }
 
@@ -281,7 +234,6 @@ int cmd_run(int argc, char **argv) {
     int n_operands;
     int status = opt_parse(&run_command, argc, argv, &o, &operands, &n_operands);
     if (status == OPT_PROCEED) status = check_and_run(&o, operands, n_operands);
-    run_prof_close(&o);
     free(o.env.list);
     return status;
 }

@@ -12,9 +12,7 @@ enum { RUN_ID_MAX = 65 };
 #define RUN_ID_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 struct run_options {
-    const char *nproc;
-    int n; /* the value of nproc */
-    const char *nnodes;
+    const char *nproc, *nnodes;
     long node_rank; /* -1: not given */
     const char *master_addr;
     long master_port; /* -1: not given */
@@ -30,7 +28,6 @@ struct run_options {
     bool no_env;
     bool prof;
     const char *trace;
-    char *trace_entry; /* owned by profiling.c */
     bool verbose;
     bool standalone;
     const char *hosts, *hostfile; /* at most one of the two */
@@ -47,5 +44,14 @@ struct run_options {
     }
 
 extern const struct opt_command run_command;
+
+/*
+ * profiling.c: creates the directory of --trace and appends the variables of --prof and --trace to o->env, as
+ * if --env had named them last. The value of MUSTER_TRACE goes to the launcher's own environment.
+ */
+mst_status run_prof_set(struct run_options *o);
+
+/* The directory to which the ranks of this host write traces, or NULL. */
+const char *run_prof_directory(const struct run_options *o);
 
 #endif

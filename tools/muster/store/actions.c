@@ -5,8 +5,9 @@
 #include "store/actions.h"
 
 #include "base/buf.h"
-
+#include "cli/output_file.h"
 #include "commands.h"
+#include "os/wait.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -37,6 +38,7 @@ static int read_value(const char *operand, struct msi_buf *value) {
     }
     return ferror(stdin) ? EIO : 0;
 }
+
 typedef mst_status (*write_call)(mst_store *, const char *, const void *, size_t, const mst_store_call *);
 
 static int write_value(struct store_session *s, write_call call) {
@@ -84,10 +86,8 @@ static int print_number(mst_status st, int64_t number) {
 }
 
 static int do_add(struct store_session *s) {
-    long long delta;
     int64_t sum = 0;
-    if (!opt_read_number(s->operands[1], INT64_MIN, INT64_MAX, &delta)) return EXIT_USAGE;
-    mst_status st = mst_store_add(s->store, s->operands[0], delta, &sum, .cancel = s->cancel);
+    mst_status st = mst_store_add(s->store, s->operands[0], s->number, &sum, .cancel = s->cancel);
     return print_number(st, sum);
 }
 
@@ -135,35 +135,21 @@ static int do_list(struct store_session *s) {
     return EXIT_DONE;
 }
 
-/* Writes a temporary file and renames it, so that waiting processes never read an incomplete file. */
-static int write_port_file(const char *path, int port) {
-    char *unfinished;
-    if (asprintf(&unfinished, "%s.%d", path, (int)getpid()) < 0) return -ENOMEM;
-    FILE *file = fopen(unfinished, "we");
-    int rc = file ? 0 : -errno;
-    if (file) {
-        fprintf(file, "%d\n", port);
-        if (fclose(file) != 0 || rename(unfinished, path) != 0) {
-            rc = -errno;
-            unlink(unfinished);
-        }
-    }
-    free(unfinished);
-    return rc;
-}
-
 static int do_serve(struct store_session *s) {
+    const struct msi_wait until_signal = {INT64_MAX, s->cancel};
     const char *path = s->options.port_file;
     int port = mst_store_port(s->store);
     char address[STORE_ADDRESS];
-    int rc = path ? write_port_file(path, port) : 0;
-    if (rc != 0) {
-        fprintf(stderr, "muster store: cannot write '%s': %s\n", path, strerror(-rc));
-        return EXIT_FAILED;
+    mst_status st = MST_OK;
+    FILE *file;
+    if (path && (st = output_file_open(path, &file)) == MST_OK) {
+        fprintf(file, "%d\n", port);
+        st = output_file_commit(file, path);
     }
+    if (st != MST_OK) return store_failed(st);
     printf("muster store: listening on %s\n", store_address(s->options.host, port, address));
     fflush(stdout);
-    store_wait_for_signal();
+    msi_wait_fd(&until_signal, -1, 0, "muster store serve");
     if (path) unlink(path);
     return EXIT_DONE;
 }

@@ -16,8 +16,8 @@ struct store_options {
 struct store_session {
     struct store_options options;
     char **operands;
-    int n; /* operands */
-    int timeout_ms;
+    int n;              /* operands */
+    long long number;   /* the second operand, if the action takes a number */
     mst_cancel *cancel; /* fired by SIGINT, and by SIGTERM while serving */
     mst_store *store;
 };
@@ -41,8 +41,5 @@ const char *store_address(const char *host, int port, char text[STORE_ADDRESS]);
 
 /* Prints the last error and returns its exit status. */
 int store_failed(mst_status status);
-
-/* Blocks until a signal arrives that the session handles. */
-void store_wait_for_signal(void);
 
 #endif

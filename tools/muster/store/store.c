@@ -7,13 +7,10 @@
 #include "store/actions.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FIELD(name)              offsetof(struct store_options, name), 0, 0
 #define RANGE(name, least, most) offsetof(struct store_options, name), least, most
@@ -35,50 +32,28 @@ static const struct opt serve_options[] = {
 
 /* Used by the signal handler. */
 static mst_cancel *cancel_on_signal;
-static int wake_pipe[2] = {-1, -1};
 
 static void on_signal(int number) {
     int error = errno;
-    char byte = (char)number;
+    (void)number;
     mst_cancel_fire(cancel_on_signal);
-    if (write(wake_pipe[1], &byte, 1) < 0) errno = error;
     errno = error;
 }
 
-void store_wait_for_signal(void) {
-    char byte;
-    while (read(wake_pipe[0], &byte, 1) < 0 && errno == EINTR) continue;
-}
-
-static int catch_signal(int number) {
+static void catch_signal(int number) {
     struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    if (sigaction(number, NULL, &before) != 0) return -1;
-    return before.sa_handler == SIG_IGN ? 0 : sigaction(number, &action, NULL);
-}
-
-static int prepare_signals(struct store_session *s, bool serves) {
-    if (mst_cancel_new(&s->cancel) != MST_OK) return -1;
-    cancel_on_signal = s->cancel;
-    if (pipe2(wake_pipe, O_CLOEXEC) != 0) return -1;
-    if (catch_signal(SIGINT) != 0) return -1;
-    return serves ? catch_signal(SIGTERM) : 0;
-}
-
-static void restore_signals(struct store_session *s) {
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    cancel_on_signal = NULL;
-    mst_cancel_free(s->cancel);
+    sigaction(number, NULL, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, NULL);
 }
 
 int store_failed(mst_status status) {
-    const mst_error_info *e = mst_last_error();
+    static const struct opt_command command = {.name = "muster store"};
     if (status == MST_ERR_CANCELLED) {
-        fputs("muster store: interrupted\n", stderr);
+        opt_mistake(&command, "interrupted");
         return EXIT_SIGNAL + SIGINT;
     }
-    fprintf(stderr, "muster store: %s%s%s\n", e->message, e->remedy[0] ? "; " : "", e->remedy);
+    opt_failed(&command);
     return status == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
 }
 
@@ -92,25 +67,22 @@ static mst_status open_store(struct store_session *s, bool serves) {
     double ms = s->options.timeout * 1000;
     char url[STORE_ADDRESS + 8], address[STORE_ADDRESS];
     snprintf(url, sizeof url, "tcp://%s", store_address(s->options.host, (int)s->options.port, address));
-    s->timeout_ms = ms < 1 ? 1 : (int)ms;
-    return mst_store_open(url, &s->store, .is_master = serves, .timeout_ms = s->timeout_ms,
+    return mst_store_open(url, &s->store, .is_master = serves, .timeout_ms = ms < 1 ? 1 : (int)ms,
                           .cancel = s->cancel);
 }
 
 static int perform(const struct store_action *action, struct store_session *s) {
-    int status;
-    if (prepare_signals(s, action->serves) != 0) {
-        fprintf(stderr, "muster store: cannot set up signals: %s\n", strerror(errno));
-        return EXIT_FAILED;
-    }
-    mst_status opened = open_store(s, action->serves);
-    if (opened != MST_OK) {
-        status = store_failed(opened);
-    } else {
-        status = action->run(s);
-        mst_store_free(s->store);
-    }
-    restore_signals(s);
+    mst_status st = mst_cancel_new(&s->cancel);
+    if (st != MST_OK) return store_failed(st);
+    cancel_on_signal = s->cancel;
+    catch_signal(SIGINT);
+    if (action->serves) catch_signal(SIGTERM);
+    st = open_store(s, action->serves);
+    int status = st == MST_OK ? action->run(s) : store_failed(st);
+    mst_store_free(s->store);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    mst_cancel_free(s->cancel);
     return status;
 }
 
@@ -130,8 +102,7 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
     if (s.n < action->min_operands || s.n > action->max_operands)
         return opt_mistake(&command, "takes %s, not %d argument%s",
                            action->operands[0] ? action->operands : "no arguments", s.n, s.n == 1 ? "" : "s");
-    long long number;
-    if (action->takes_number && !opt_read_number(s.operands[1], INT64_MIN, INT64_MAX, &number))
+    if (action->takes_number && !opt_read_number(s.operands[1], INT64_MIN, INT64_MAX, &s.number))
         return opt_mistake(&command, "takes a whole number, not '%s'", s.operands[1]);
     return perform(action, &s);
 }
@@ -159,10 +130,6 @@ int cmd_store(int argc, char **argv) {
     }
     for (size_t i = 0; i < store_n_actions; i++)
         if (!strcmp(name, store_actions[i].name)) return run_action(&store_actions[i], argc - 1, argv + 1);
-    const char *near = msi_nearest(name, store_actions, store_n_actions, sizeof store_actions[0]);
-    if (near)
-        fprintf(stderr, "muster store: unknown action '%s'; did you mean '%s'?\n", name, near);
-    else
-        fprintf(stderr, "muster store: unknown action '%s'; try 'muster store --help'\n", name);
-    return EXIT_USAGE;
+    return opt_unknown("muster store", "action", name,
+                       msi_nearest(name, store_actions, store_n_actions, sizeof store_actions[0]));
 }

@@ -17,15 +17,6 @@ static bool is_whole(enum msi_kind kind) {
     return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
 }
 
-static struct msi_request request_of(const struct tune *tune, const struct tune_point *p) {
-    enum msi_kind kind = p->planner->kind;
-    return (struct msi_request){.kind = kind,
-                                .size = tune->size,
-                                .count = p->count,
-                                .in_place = is_whole(kind),
-                                .hosts = tune->hosts};
-}
-
 static mst_status call(const struct tune *tune, const struct tune_point *p) {
     const int root = 0;
     switch (p->planner->kind) {
@@ -77,10 +68,10 @@ static mst_status time_calls(const struct tune *tune, const struct tune_point *p
     return st == MST_OK ? mst_all_reduce(seconds, 1, MST_F64, .op = MST_MAX) : st;
 }
 
-static mst_status measure(const struct tune *tune, struct tune_point *p, double sync_time, int round) {
+static mst_status measure(const struct tune *tune, struct tune_point *p, double sync_time, long round) {
     double seconds = 0;
     mst_status st = time_calls(tune, p, CALLS_LEAST, &seconds); /* also connects */
-    double fit = tune->budget / fmax(seconds, 1e-9);
+    double fit = tune->o.budget / fmax(seconds, 1e-9);
     int calls = fit < CALLS_LEAST ? CALLS_LEAST : fit > CALLS_MOST ? CALLS_MOST : (int)fit;
     if (st == MST_OK) st = time_calls(tune, p, calls, &seconds);
     if (needs_sync(p->planner->kind)) seconds = fmax(seconds - sync_time, sync_time * least_part);
@@ -96,11 +87,15 @@ static void list_points(struct tune *tune, const struct msi_tuning *tuning) {
         int sizes = kind == MSI_KIND_BARRIER ? 1 : TUNE_SIZES;
         for (int s = 0; s < sizes && tune->n < TUNE_POINTS_MOST; s++) {
             struct tune_point *p = &tune->points[tune->n];
-            size_t elements = tune_sizes[s] / sizeof(float), share = elements / (size_t)tune->size;
+            size_t elements = tune_sizes[s] / sizeof(float), share = elements / (size_t)tune->world->size;
             *p = (struct tune_point){
                 .planner = &msi_planners[i], .size = s, .count = is_whole(kind) ? elements : share};
             if (p->count == 0) p->count = 1;
-            struct msi_request request = request_of(tune, p);
+            struct msi_request request = {.kind = kind,
+                                          .size = tune->world->size,
+                                          .count = p->count,
+                                          .in_place = is_whole(kind),
+                                          .hosts = tune->hosts};
             struct msi_candidate candidate;
             msi_estimate(&input, &request, p->planner, &candidate);
             if (candidate.unsupported) continue;
@@ -116,14 +111,14 @@ mst_status tune_measure(struct tune *tune, const struct msi_model *model) {
     tuning->model = *model;
     tuning->algo = (struct msi_algo){{NULL}};
     list_points(tune, tuning);
-    for (int round = 0; round < tune->rounds && st == MST_OK; round++) {
+    for (long round = 0; round < tune->o.rounds && st == MST_OK; round++) {
         double sync_time = 0;
         st = time_calls(tune, NULL, CALLS_MOST, &sync_time);
         for (int i = 0; i < tune->n && st == MST_OK; i++)
             st = measure(tune, &tune->points[i], sync_time, round);
     }
     for (int i = 0; i < tune->n; i++)
-        tune->points[i].seconds = msi_median(tune->points[i].samples, tune->rounds);
+        tune->points[i].seconds = msi_median(tune->points[i].samples, tune->o.rounds);
     *tuning = before;
     return st;
 }

@@ -6,11 +6,10 @@
 #include <stdio.h>
 
 static void print_selected(const struct tune_point *selected, const struct tune_point *best) {
-    double regret = selected->seconds / best->seconds;
     if (selected == best)
         printf("  %-14s %6s", selected->planner->name, "best");
     else
-        printf("  %-14s %5.2fx", selected->planner->name, regret);
+        printf("  %-14s %5.2fx", selected->planner->name, selected->seconds / best->seconds);
 }
 
 static void print_row(const struct tune *tune, const struct msi_model *before, const struct msi_model *after,
@@ -41,9 +40,8 @@ static void print_all(const struct tune *tune, const struct msi_model *before,
     printf("\n");
 }
 
-void tune_report(const struct tune *tune, const struct msi_model *before, const struct msi_model *after,
-                 bool all) {
-    if (all) print_all(tune, before, after);
+void tune_report(const struct tune *tune, const struct msi_model *before, const struct msi_model *after) {
+    if (tune->o.all) print_all(tune, before, after);
     printf("%-15s %8s  %-28s  %-21s  %s\n", "", "", "best", "selected by default", "selected after fitting");
     for (int kind = 0; kind < MSI_KIND_COUNT; kind++)
         for (int size = 0; size < TUNE_SIZES; size++)

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "cli/options.h"
+#include "comm/comm_internal.h"
 #include "commands.h"
 
 #include <errno.h>
@@ -17,13 +18,6 @@
 #include <unistd.h>
 
 enum { ARGS_MOST = 64 };
-
-struct tune_options {
-    const char *output;
-    bool all;
-    long hosts, ranks, rounds;
-    double budget;
-};
 
 #define FIELD(name)              offsetof(struct tune_options, name), 0, 0
 #define RANGE(name, least, most) offsetof(struct tune_options, name), least, most
@@ -69,36 +63,29 @@ static int start_ranks(const struct tune_options *wanted, int argc, char **argv)
     return EXIT_FAILED;
 }
 
-/* Fills in the ranks and their hosts, and allocates the buffers. */
+/* Finds the world and its hosts, and allocates the buffers. */
 static mst_status set_up(struct tune *tune) {
+    struct msi_comm *comm;
     tune->world = msi_call_group("muster tune", NULL, NULL);
     if (!tune->world) return mst_last_error()->status;
-    const struct msi_members *members = &tune->world->world->members;
-    tune->rank = tune->world->rank;
-    tune->size = tune->world->size;
-    int *of = malloc((size_t)tune->size * sizeof *of);
-    if (!of) return msi_fail_memory();
-    tune->hosts = (struct msi_hosts){.n = members->host_count, .of = of};
-    for (int r = 0; r < tune->size; r++) {
-        of[r] = members->members[r].host;
-        if (members->local_sizes[of[r]] > tune->hosts.largest)
-            tune->hosts.largest = members->local_sizes[of[r]];
-    }
-    size_t bytes = tune_sizes[TUNE_SIZES - 1] + (size_t)tune->size * sizeof(float);
+    mst_status st = msi_group_comm_of(tune->world, MST_MEMORY_HOST, &comm);
+    if (st != MST_OK) return st;
+    tune->hosts = comm->ranks.hosts;
+    size_t bytes = tune_sizes[TUNE_SIZES - 1] + (size_t)tune->world->size * sizeof(float);
     tune->in = calloc(1, bytes);
     tune->out = calloc(1, bytes);
     return tune->in && tune->out ? MST_OK : msi_fail_memory();
 }
 
-static int write_model(const char *path, const struct tune *tune, bool simulated,
-                       const struct msi_model *model) {
+static int write_model(const struct tune *tune, const struct msi_model *model) {
+    const char *path = tune->o.output;
     FILE *to = path ? fopen(path, "we") : stdout;
     if (!to) {
         fprintf(stderr, "muster tune: cannot write %s: %s\n", path, strerror(errno));
         return EXIT_FAILED;
     }
-    fprintf(to, "# Cost model, measured by `muster tune` with %d ranks on %d %shosts.\n", tune->size,
-            tune->hosts.n, simulated ? "simulated " : "");
+    fprintf(to, "# Cost model, measured by `muster tune` with %d ranks on %d %shosts.\n", tune->world->size,
+            tune->hosts.n, tune->o.ranks ? "simulated " : "");
     msi_model_write(to, model);
     bool bad = ferror(to);
     if (path) bad |= fclose(to) != 0;
@@ -107,25 +94,23 @@ static int write_model(const char *path, const struct tune *tune, bool simulated
     return bad ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int report(const struct tune *tune, const struct tune_options *wanted) {
-    bool simulated = wanted->ranks > 0;
+static int report(const struct tune *tune) {
     struct msi_model model = msi_model_default;
     tune_fit(tune, &model);
-    printf("%d ranks on %d hosts%s, f32\n\n", tune->size, tune->hosts.n,
-           simulated ? " (simulated over the loopback interface)" : "");
-    tune_report(tune, &msi_model_default, &model, wanted->all);
-    if (!wanted->output) printf("\n");
-    return write_model(wanted->output, tune, simulated, &model);
+    printf("%d ranks on %d hosts%s, f32\n\n", tune->world->size, tune->hosts.n,
+           tune->o.ranks ? " (simulated over the loopback interface)" : "");
+    tune_report(tune, &msi_model_default, &model);
+    if (!tune->o.output) printf("\n");
+    return write_model(tune, &model);
 }
 
 static mst_status measure(struct tune *tune) {
     mst_status st = set_up(tune);
     if (st != MST_OK) return st;
     if (tune->hosts.n > 1) return tune_measure(tune, &msi_model_default);
-    if (tune->rank == 0)
+    if (tune->world->rank == 0)
         fputs("muster tune: all ranks are on one host, where they use shared memory and no algorithm is "
-              "selected; "
-              "start it on several hosts, or without RANK and WORLD_SIZE to simulate hosts\n",
+              "selected; start it on several hosts, or without RANK and WORLD_SIZE to simulate hosts\n",
               stderr);
     return MST_ERR_UNSUPPORTED;
 }
@@ -137,36 +122,28 @@ static void simulate_host(const char *rank, long each) {
     setenv("MUSTER_FORCE_HOST", host, 1);
 }
 
-static int run_rank(const char *rank, const struct tune_options *wanted) {
-    struct tune *tune = calloc(1, sizeof *tune);
-    if (!tune) {
-        fputs("muster tune: out of memory\n", stderr);
-        return EXIT_FAILED;
-    }
-    tune->rounds = (int)wanted->rounds;
-    tune->budget = wanted->budget;
-    if (wanted->ranks) simulate_host(rank, wanted->ranks);
+static int run_rank(const char *rank, struct tune *tune) {
+    if (tune->o.ranks) simulate_host(rank, tune->o.ranks);
     mst_status st = mst_init();
     if (st == MST_OK) st = measure(tune);
     if (st != MST_OK && st != MST_ERR_UNSUPPORTED) fprintf(stderr, "muster tune: %s\n", mst_error());
-    int status = st != MST_OK ? EXIT_FAILED : tune->rank == 0 ? report(tune, wanted) : EXIT_DONE;
-    free((void *)(uintptr_t)tune->hosts.of);
+    int status = st != MST_OK ? EXIT_FAILED : tune->world->rank == 0 ? report(tune) : EXIT_DONE;
     free(tune->in);
     free(tune->out);
-    free(tune);
     mst_destroy_process_group(NULL);
     return status;
 }
 
 int cmd_tune(int argc, char **argv) {
-    struct tune_options wanted = {.rounds = 3, .budget = 0.01};
+    static struct tune tune;
     char *args[ARGS_MOST], **operands; /* opt_parse may change the order */
     int n;
+    tune.o = (struct tune_options){.rounds = 3, .budget = 0.01};
     if (argc >= ARGS_MOST) return opt_mistake(&command, "too many arguments");
     memcpy(args, argv, (size_t)(argc + 1) * sizeof *args);
-    int status = opt_parse(&command, argc, args, &wanted, &operands, &n);
+    int status = opt_parse(&command, argc, args, &tune.o, &operands, &n);
     if (status != OPT_PROCEED) return status;
     if (n > 0) return opt_mistake(&command, "unexpected argument '%s'", operands[0]);
     const char *rank = getenv("RANK");
-    return rank ? run_rank(rank, &wanted) : start_ranks(&wanted, argc, argv);
+    return rank ? run_rank(rank, &tune) : start_ranks(&tune.o, argc, argv);
 }

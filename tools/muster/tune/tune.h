@@ -26,12 +26,17 @@ struct tune_point {
     double seconds; /* median of the samples */
 };
 
-struct tune {
-    mst_group *world;
-    int rank, size;
-    struct msi_hosts hosts;
+struct tune_options {
+    const char *output;
+    bool all;
+    long hosts, ranks, rounds;
     double budget; /* seconds of one measurement */
-    int rounds;
+};
+
+struct tune {
+    struct tune_options o;
+    mst_group *world;
+    struct msi_hosts hosts; /* of its ranks; borrowed */
     void *in, *out;
     struct tune_point points[TUNE_POINTS_MOST];
     int n;
@@ -52,7 +57,6 @@ double tune_regret(const struct tune *tune, const struct msi_model *model, enum 
 /* The geometric mean of the regret over all operations and sizes. */
 double tune_mean_regret(const struct tune *tune, const struct msi_model *model);
 
-void tune_report(const struct tune *tune, const struct msi_model *before, const struct msi_model *after,
-                 bool all);
+void tune_report(const struct tune *tune, const struct msi_model *before, const struct msi_model *after);
 
 #endif

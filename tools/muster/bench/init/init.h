@@ -1,8 +1,7 @@
 /*
  * init.h - shared by the parts of "muster bench init".
  *
- *   init.c    the command line and the order of the runs
- *   peers.c   the commands of the backends
+ *   init.c    the command line, the backends and the order of the runs
  *   worker.c  the program of muster's own ranks
  *   report.c  tables, CSV and JSON
  *
@@ -15,8 +14,6 @@
 
 #include "bench/bench.h"
 #include "bench/peers.h"
-
-#include <limits.h>
 
 enum { INIT_RUNS_MOST = 100 };
 
@@ -32,38 +29,40 @@ enum init_backend {
     INIT_BACKENDS,
 };
 
-enum init_outcome { INIT_FINE, INIT_TOO_SLOW, INIT_FAILED };
-extern const char *const init_outcome_names[];
+enum init_metric {
+    INIT_BARRIER, /* from the start of the last rank to the end of the first barrier */
+    INIT_WALL,    /* the whole command */
+    INIT_METRICS,
+};
 
 /* One backend at one size. Samples are seconds. */
 struct init_case {
     enum init_backend backend;
     int ranks, runs;
-    double barrier[INIT_RUNS_MOST]; /* from the start of the last rank to the end of the first barrier */
-    double wall[INIT_RUNS_MOST];    /* of the whole command */
-    double spent;                   /* seconds in total, with failed runs */
-    enum init_outcome outcome;
-    char why[BENCH_WHY_MAX]; /* with INIT_FAILED */
+    double samples[INIT_METRICS][INIT_RUNS_MOST];
+    double spent;            /* seconds in total, with failed runs */
+    enum launch_end outcome; /* of the last run */
+    char why[BENCH_WHY_MAX]; /* with LAUNCH_FAILED */
+};
+
+struct init_options {
+    const char *ranks, *peers, *python, *csv;
+    long runs, threads;
+    double limit;    /* seconds of one command at most */
+    double patience; /* no further runs of a case that has taken so many seconds */
+    bool all, json;
 };
 
 struct init_bench {
-    int runs;        /* of each case */
-    double limit;    /* seconds of one command at most */
-    double patience; /* no further runs of a case that has taken so many seconds */
+    struct init_options o;
+    struct bench_place place;
     struct bench_numbers sizes;
     struct bench_peer peers[INIT_BACKENDS];
-    struct init_case *cases;
+    bool wanted[INIT_BACKENDS];
+    int torch_most; /* ranks */
+    struct init_case cases[BENCH_NUMBERS_MOST * INIT_PEERS + INIT_BACKENDS];
     int n_cases;
-    char self[PATH_MAX];     /* the muster program */
-    char dir[BENCH_DIR_MAX]; /* temporary */
 };
-
-/* Prepares the wanted backends or sets their why_not. False: the user interrupts. */
-bool init_peers_prepare(struct init_bench *bench, const char *python);
-
-/* Sets the command that runs the case. */
-void init_peer_command(const struct init_bench *bench, const struct init_case *c, const char *timestamps,
-                       struct bench_argv *argv);
 
 /* The internal commands --worker TIMESTAMPS and --thread-ranks TIMESTAMPS N hash|tcp. */
 int init_worker(int argc, char **argv);

@@ -9,33 +9,22 @@
 
 enum { COLUMN = 25, CELL_MAX = 160 };
 
-const char *const init_outcome_names[] = {"fine", "too slow", "failed"};
+static const char *const outcome_names[] = {
+    [LAUNCH_DONE] = "fine", [LAUNCH_FAILED] = "failed", [LAUNCH_TIME_UP] = "too slow"};
 
-/* A measured time: its names and the offset of its samples. */
-struct metric {
-    const char *name, *title;
-    size_t offset;
-};
-static const struct metric metrics[] = {
-    {"first_barrier", "From main of the last rank to the end of the first barrier, in milliseconds",
-     offsetof(struct init_case, barrier)},
-    {"wall", "The whole command, from the start of the launcher to its exit, in milliseconds",
-     offsetof(struct init_case, wall)},
-};
-enum { N_METRICS = sizeof metrics / sizeof metrics[0] };
+static const char *const metric_names[INIT_METRICS] = {"first_barrier", "wall"};
+static const char *const titles[INIT_METRICS] = {
+    "From main of the last rank to the end of the first barrier, in milliseconds",
+    "The whole command, from the start of the launcher to its exit, in milliseconds"};
 
 struct summary {
     double median, min, max; /* milliseconds */
 };
 
-static const double *samples(const struct init_case *c, const struct metric *m) {
-    return (const double *)(const void *)((const char *)c + m->offset);
-}
-
-static struct summary summarise(const struct init_case *c, const struct metric *m) {
+static struct summary summarise(const struct init_case *c, int m) {
     double sorted[INIT_RUNS_MOST] = {0};
     int n = c->runs;
-    memcpy(sorted, samples(c, m), (size_t)n * sizeof sorted[0]);
+    memcpy(sorted, c->samples[m], (size_t)n * sizeof sorted[0]);
     double median = msi_median(sorted, n);
     return (struct summary){median * 1e3, sorted[0] * 1e3, sorted[n - 1] * 1e3};
 }
@@ -46,109 +35,91 @@ static const struct init_case *find_case(const struct init_bench *b, int backend
     return NULL;
 }
 
-/* About three significant digits. */
-static int put_ms(char *out, size_t size, double ms) {
-    return snprintf(out, size, "%.*f", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
+/* For about three significant digits. */
+static int decimals(double ms) {
+    return ms < 10 ? 2 : ms < 100 ? 1 : 0;
 }
 
-static void write_cell(const struct init_bench *b, const struct init_case *c, const struct metric *m,
-                       char cell[CELL_MAX]) {
-    char median[16], min[16], max[16], runs[24] = "";
-    if (!c || c->outcome != INIT_FINE) {
-        if (c && c->outcome == INIT_TOO_SLOW)
-            snprintf(cell, CELL_MAX, "> %g s", b->limit);
-        else
-            snprintf(cell, CELL_MAX, "%s", !c ? "-" : "failed");
-        return;
-    }
+/* The text of a case in a table; returns cell. */
+static const char *write_cell(const struct init_bench *b, const struct init_case *c, int m,
+                              char cell[CELL_MAX]) {
+    char runs[24] = "";
+    snprintf(cell, CELL_MAX, "%s", !c ? "-" : "failed");
+    if (c && c->outcome == LAUNCH_TIME_UP) snprintf(cell, CELL_MAX, "> %g s", b->o.limit);
+    if (!c || c->outcome != LAUNCH_DONE) return cell;
     struct summary s = summarise(c, m);
-    put_ms(median, sizeof median, s.median);
-    put_ms(min, sizeof min, s.min);
-    put_ms(max, sizeof max, s.max);
-    if (c->runs == 1) {
-        snprintf(cell, CELL_MAX, "%s (n=1)", median);
-        return;
-    }
-    if (c->runs < b->runs) snprintf(runs, sizeof runs, ", n=%d", c->runs);
-    snprintf(cell, CELL_MAX, "%s (%s-%s%s)", median, min, max, runs);
+    if (c->runs < b->o.runs) snprintf(runs, sizeof runs, ", n=%d", c->runs);
+    if (c->runs == 1)
+        snprintf(cell, CELL_MAX, "%.*f (n=1)", decimals(s.median), s.median);
+    else
+        snprintf(cell, CELL_MAX, "%.*f (%.*f-%.*f%s)", decimals(s.median), s.median, decimals(s.min), s.min,
+                 decimals(s.max), s.max, runs);
+    return cell;
 }
 
-/* The time of the fastest peer divided by that of muster, and the peer. */
-static void write_ratio(const struct init_bench *b, int ranks, const struct metric *m, char cell[CELL_MAX]) {
-    const struct init_case *ours = find_case(b, INIT_MUSTER, ranks);
-    double best = 0;
-    int fastest = -1;
-    snprintf(cell, CELL_MAX, "-");
-    if (!ours || ours->outcome != INIT_FINE) return;
-    for (int backend = INIT_MUSTER + 1; backend < INIT_PEERS; backend++) {
+/* Prints the time of the fastest peer divided by that of muster, and the peer. */
+static void print_ratio(const struct init_bench *b, int ranks, int m) {
+    double medians[INIT_PEERS] = {0}; /* 0: not measured */
+    int fastest = INIT_MUSTER;
+    for (int backend = 0; backend < INIT_PEERS; backend++) {
         const struct init_case *c = find_case(b, backend, ranks);
-        if (!c || c->outcome != INIT_FINE) continue;
-        double median = summarise(c, m).median;
-        if (fastest >= 0 && median >= best) continue;
-        best = median;
-        fastest = backend;
+        if (c && c->outcome == LAUNCH_DONE) medians[backend] = summarise(c, m).median;
+        if (medians[backend] > 0 && (fastest == INIT_MUSTER || medians[backend] < medians[fastest]))
+            fastest = backend;
     }
-    if (fastest < 0) return;
-    double ratio = best / summarise(ours, m).median;
-    snprintf(cell, CELL_MAX, "%.*fx (%s)", ratio < 10 ? 1 : 0, ratio, b->peers[fastest].label);
+    double ratio = medians[INIT_MUSTER] > 0 ? medians[fastest] / medians[INIT_MUSTER] : 0;
+    if (fastest == INIT_MUSTER || ratio <= 0)
+        printf("-\n");
+    else
+        printf("%.*fx (%s)\n", ratio < 10 ? 1 : 0, ratio, b->peers[fastest].label);
 }
 
 static bool shown(const struct init_bench *b, int backend) {
-    return b->peers[backend].wanted && b->peers[backend].why_not[0] == '\0';
+    return b->wanted[backend] && b->peers[backend].why_not[0] == '\0';
 }
 
-static void print_table(const struct init_bench *b, const struct metric *m) {
+static void print_table(const struct init_bench *b, int m) {
     char cell[CELL_MAX];
-    printf("\n%s\n%-10s", m->title, "processes");
+    printf("\n%s\n%-10s", titles[m], "processes");
     for (int backend = 0; backend < INIT_PEERS; backend++)
         if (shown(b, backend)) printf("%-*s", COLUMN, b->peers[backend].label);
     printf("best peer / muster\n");
     for (int i = 0; i < b->sizes.n; i++) {
         printf("%-10d", b->sizes.at[i]);
         for (int backend = 0; backend < INIT_PEERS; backend++) {
-            if (!shown(b, backend)) continue;
-            write_cell(b, find_case(b, backend, b->sizes.at[i]), m, cell);
-            printf("%-*s", COLUMN, cell);
+            const struct init_case *c = find_case(b, backend, b->sizes.at[i]);
+            if (shown(b, backend)) printf("%-*s", COLUMN, write_cell(b, c, m, cell));
         }
-        write_ratio(b, b->sizes.at[i], m, cell);
-        printf("%s\n", cell);
+        print_ratio(b, b->sizes.at[i], m);
     }
 }
 
 static void print_threads(const struct init_bench *b) {
-    char cell[CELL_MAX];
-    bool any = false;
-    for (int i = 0; i < b->n_cases; i++) {
-        const struct init_case *c = &b->cases[i];
-        if (c->backend < INIT_PEERS) continue;
-        if (!any)
-            printf("\n%d thread-ranks of muster in one process, in milliseconds\n%-20s%-*s%s\n", c->ranks, "",
-                   COLUMN, "last start to barrier", "whole process");
-        any = true;
-        printf("%-20s", b->peers[c->backend].label);
-        for (int m = 0; m < N_METRICS; m++) {
-            write_cell(b, c, &metrics[m], cell);
-            printf("%-*s", m + 1 < N_METRICS ? COLUMN : 0, cell);
-        }
-        printf("\n");
+    char barrier[CELL_MAX], wall[CELL_MAX];
+    if (b->o.threads == 0) return;
+    printf("\n%ld thread-ranks of muster in one process, in milliseconds\n%-20s%-*s%s\n", b->o.threads, "",
+           COLUMN, "last start to barrier", "whole process");
+    for (int backend = INIT_PEERS; backend < INIT_BACKENDS; backend++) {
+        const struct init_case *c = find_case(b, backend, (int)b->o.threads);
+        printf("%-20s%-*s%s\n", b->peers[backend].label, COLUMN, write_cell(b, c, INIT_BARRIER, barrier),
+               write_cell(b, c, INIT_WALL, wall));
     }
 }
 
 static void print_notes(const struct init_bench *b) {
-    bool torch = shown(b, INIT_TORCH);
     printf("\n");
     for (int backend = 0; backend < INIT_PEERS; backend++)
-        if (b->peers[backend].wanted && !shown(b, backend))
+        if (b->wanted[backend] && !shown(b, backend))
             printf("%s is skipped: %s\n", b->peers[backend].label, b->peers[backend].why_not);
     for (int i = 0; i < b->n_cases; i++)
-        if (b->cases[i].outcome == INIT_FAILED)
+        if (b->cases[i].outcome == LAUNCH_FAILED)
             printf("%s with %d ranks failed: %s\n", b->peers[b->cases[i].backend].label, b->cases[i].ranks,
                    b->cases[i].why);
     printf("Every rank initialises, passes one barrier and finalises.\n");
-    if (torch)
+    if (shown(b, INIT_TORCH))
         printf("torch: the first table excludes Python's start and imports; measured with up to %d "
                "processes.\n",
-               b->peers[INIT_TORCH].most);
+               b->torch_most);
 }
 
 void init_print_tables(const struct init_bench *b) {
@@ -156,9 +127,9 @@ void init_print_tables(const struct init_bench *b) {
     printf("start-up on %s\n", bench_machine(machine));
     for (int backend = 0; backend < INIT_PEERS; backend++)
         if (shown(b, backend)) printf("%s %s; ", b->peers[backend].label, b->peers[backend].version);
-    printf("median (min-max) of %d run%s, all backends in each round; n=: fewer runs\n", b->runs,
-           b->runs == 1 ? "" : "s");
-    for (int m = 0; m < N_METRICS; m++) print_table(b, &metrics[m]);
+    printf("median (min-max) of %ld run%s, all backends in each round; n=: fewer runs\n", b->o.runs,
+           b->o.runs == 1 ? "" : "s");
+    for (int m = 0; m < INIT_METRICS; m++) print_table(b, m);
     print_threads(b);
     print_notes(b);
 }
@@ -166,17 +137,17 @@ void init_print_tables(const struct init_bench *b) {
 void init_write_csv(const struct init_bench *b, FILE *file) {
     fprintf(file, "backend,version,ranks,metric,median_ms,min_ms,max_ms,runs,outcome\n");
     for (int i = 0; i < b->n_cases; i++)
-        for (int m = 0; m < N_METRICS; m++) {
+        for (int m = 0; m < INIT_METRICS; m++) {
             const struct init_case *c = &b->cases[i];
             const struct bench_peer *peer = &b->peers[c->backend];
-            fprintf(file, "%s,%s,%d,%s,", peer->name, peer->version, c->ranks, metrics[m].name);
+            fprintf(file, "%s,%s,%d,%s,", peer->name, peer->version, c->ranks, metric_names[m]);
             if (c->runs > 0) {
-                struct summary s = summarise(c, &metrics[m]);
+                struct summary s = summarise(c, m);
                 fprintf(file, "%.3f,%.3f,%.3f", s.median, s.min, s.max);
             } else {
                 fprintf(file, ",,");
             }
-            fprintf(file, ",%d,%s\n", c->runs, init_outcome_names[c->outcome]);
+            fprintf(file, ",%d,%s\n", c->runs, outcome_names[c->outcome]);
         }
 }
 
@@ -184,13 +155,13 @@ static void put_case(const struct init_bench *b, const struct init_case *c, stru
     msi_json_put_object(out);
     msi_json_member_string(out, "backend", b->peers[c->backend].name);
     msi_json_member_int(out, "ranks", c->ranks);
-    msi_json_member_string(out, "outcome", init_outcome_names[c->outcome]);
-    if (c->outcome == INIT_FAILED) msi_json_member_string(out, "because", c->why);
-    for (int m = 0; m < N_METRICS; m++) {
+    msi_json_member_string(out, "outcome", outcome_names[c->outcome]);
+    if (c->outcome == LAUNCH_FAILED) msi_json_member_string(out, "because", c->why);
+    for (int m = 0; m < INIT_METRICS; m++) {
         char name[32];
-        snprintf(name, sizeof name, "%s_seconds", metrics[m].name);
+        snprintf(name, sizeof name, "%s_seconds", metric_names[m]);
         msi_json_member_array(out, name);
-        for (int i = 0; i < c->runs; i++) msi_json_put_double(out, samples(c, &metrics[m])[i], 9);
+        for (int i = 0; i < c->runs; i++) msi_json_put_double(out, c->samples[m][i], 9);
         msi_json_put_array_end(out);
     }
     msi_json_put_object_end(out);
@@ -205,7 +176,7 @@ void init_print_json(const struct init_bench *b) {
     msi_json_member_object(&out, "peers");
     for (int backend = 0; backend < INIT_PEERS; backend++) {
         const struct bench_peer *peer = &b->peers[backend];
-        if (!peer->wanted) continue;
+        if (!b->wanted[backend]) continue;
         msi_json_member_object(&out, peer->name);
         msi_json_member_string(&out, shown(b, backend) ? "version" : "skipped",
                                shown(b, backend) ? peer->version : peer->why_not);

@@ -23,80 +23,60 @@ static int fail(const char *what) {
     return EXIT_FAILED;
 }
 
-static int append_timestamps(const char *path, const char *text, size_t len) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    bool written = fd >= 0 && write(fd, text, len) == (ssize_t)len;
-    if (fd >= 0) close(fd);
-    if (!written) fprintf(stderr, "cannot write to %s\n", path);
-    return written ? EXIT_DONE : EXIT_FAILED;
-}
-
-static int run_rank(const char *timestamps, int64_t start) {
-    char line[64];
-    if (mst_init() != MST_OK) return fail("mst_init");
-    if (mst_barrier() != MST_OK) return fail("mst_barrier");
-    int len = snprintf(line, sizeof line, "%lld %lld\n", (long long)start, (long long)msi_now());
-    int status = append_timestamps(timestamps, line, (size_t)len);
-    mst_destroy_process_group(NULL);
-    return status;
-}
-
-struct thread_rank {
+struct rank {
     pthread_t thread;
-    int rank, size;
-    mst_store *store; /* NULL: the environment names the rendezvous */
-    int64_t start, end;
+    mst_init_options options;
+    int64_t start, end; /* start is 0: at the start of the thread */
     bool failed;
 };
 
-static void *run_thread_rank(void *arg) {
-    struct thread_rank *me = arg;
+static void *run_rank(void *arg) {
+    struct rank *me = arg;
     mst_group *world;
-    mst_init_options options = {
-        .size = sizeof options, .rank = me->rank, .world_size = me->size, .store = me->store};
-    me->start = msi_now();
+    if (me->start == 0) me->start = msi_now();
     me->failed = true;
-    if (mst_world_open(&options, &world) != MST_OK) {
+    if (mst_world_open(&me->options, &world) != MST_OK) {
         fail("mst_world_open");
         return NULL;
     }
-    if (mst_barrier(.group = world) == MST_OK) {
-        me->end = msi_now();
-        me->failed = false;
-    } else {
-        fail("mst_barrier");
-    }
+    me->failed = mst_barrier(.group = world) != MST_OK;
+    me->end = msi_now();
+    if (me->failed) fail("mst_barrier");
     mst_destroy_process_group(world);
     return NULL;
 }
 
+static int append_timestamps(const char *path, const struct rank *ranks, int n) {
+    struct msi_buf lines = {0};
+    for (int i = 0; i < n; i++)
+        msi_buf_add_format(&lines, "%lld %lld\n", (long long)ranks[i].start, (long long)ranks[i].end);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    bool written = !lines.failed && fd >= 0 && write(fd, lines.data, lines.len) == (ssize_t)lines.len;
+    if (fd >= 0) close(fd);
+    if (!written) fprintf(stderr, "cannot write to %s\n", path);
+    msi_buf_free(&lines);
+    return written ? EXIT_DONE : EXIT_FAILED;
+}
+
 /* Starts all threads and waits for them. */
-static int run_thread_ranks(struct thread_rank *ranks, int n, mst_store *store) {
+static int run_thread_ranks(struct rank *ranks, int n, mst_store *store) {
     pthread_attr_t attributes;
-    int started = 0, status = EXIT_DONE;
+    int status = EXIT_DONE;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    for (; started < n && status == EXIT_DONE; started++) {
-        ranks[started] = (struct thread_rank){.rank = started, .size = n, .store = store};
-        int error = pthread_create(&ranks[started].thread, &attributes, run_thread_rank, &ranks[started]);
+    for (int i = 0; i < n; i++) {
+        ranks[i].options =
+            (mst_init_options){.size = sizeof ranks[i].options, .rank = i, .world_size = n, .store = store};
+        int error = pthread_create(&ranks[i].thread, &attributes, run_rank, &ranks[i]);
         if (error == 0) continue;
-        fprintf(stderr, "cannot start thread %d of %d: %s\n", started, n, strerror(error));
+        fprintf(stderr, "cannot start thread %d of %d: %s\n", i, n, strerror(error));
         _exit(EXIT_FAILED); /* the started threads would wait for the others until their timeout */
     }
-    for (int i = 0; i < started; i++) {
+    for (int i = 0; i < n; i++) {
         pthread_join(ranks[i].thread, NULL);
         if (ranks[i].failed) status = EXIT_FAILED;
     }
     pthread_attr_destroy(&attributes);
-    return status;
-}
-
-static int write_thread_timestamps(const char *path, const struct thread_rank *ranks, int n) {
-    struct msi_buf lines = {0};
-    for (int i = 0; i < n; i++)
-        msi_buf_add_format(&lines, "%lld %lld\n", (long long)ranks[i].start, (long long)ranks[i].end);
-    int status = lines.failed ? EXIT_FAILED : append_timestamps(path, (const char *)lines.data, lines.len);
-    msi_buf_free(&lines);
     return status;
 }
 
@@ -116,7 +96,7 @@ static int run_threads(const char *timestamps, int n, bool tcp) {
         fprintf(stderr, "%d thread-ranks need %zu open files; raise the limit (ulimit -Hn)\n", n, files);
         return EXIT_FAILED;
     }
-    struct thread_rank *ranks = calloc((size_t)n, sizeof *ranks);
+    struct rank *ranks = calloc((size_t)n, sizeof *ranks);
     if (!ranks) return EXIT_FAILED;
     if (mst_store_open(tcp ? "tcp://127.0.0.1:0" : "hash://", &store, .is_master = tcp) != MST_OK) {
         free(ranks);
@@ -124,16 +104,19 @@ static int run_threads(const char *timestamps, int n, bool tcp) {
     }
     if (tcp) set_environment(store);
     int status = run_thread_ranks(ranks, n, tcp ? NULL : store);
-    if (status == EXIT_DONE) status = write_thread_timestamps(timestamps, ranks, n);
+    if (status == EXIT_DONE) status = append_timestamps(timestamps, ranks, n);
     mst_store_free(store);
     free(ranks);
     return status;
 }
 
 int init_worker(int argc, char **argv) {
-    int64_t start = msi_now();
+    struct rank alone = {.options.size = sizeof alone.options, .start = msi_now()};
     long long n;
-    if (argc == 3) return run_rank(argv[2], start);
+    if (argc == 3) {
+        run_rank(&alone);
+        return alone.failed ? EXIT_FAILED : append_timestamps(argv[2], &alone, 1);
+    }
     if (argc != 5 || !opt_read_number(argv[3], 1, THREADS_MOST, &n)) return EXIT_USAGE;
     return run_threads(argv[2], (int)n, strcmp(argv[4], "tcp") == 0);
 }

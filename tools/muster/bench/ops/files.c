@@ -7,15 +7,15 @@
  * The ratios of all other backends to the first one; null for other backends, or if there is nothing to
  * compare.
  */
-static void put_ratios(const struct ops_bench *b, const struct ops_result *r, int backend, int i,
+static void put_ratios(const struct ops_bench *b, const struct ops_table *r, int backend, int i,
                        struct msi_json_out *out) {
     bool any = false;
     msi_json_put_key(out, "ratio_to");
-    for (int other = backend + 1; backend == ops_first(b) && other < b->n_backends; other++) {
-        double x = ops_ratio(b, r, other, i);
+    for (int other = 1; backend == 0 && other < b->n_backends; other++) {
+        double x = ops_ratio(r, other, i);
         if (x <= 0) continue;
         if (!any) msi_json_put_object(out);
-        msi_json_member_double(out, b->backends[other].peer.name, x, 9);
+        msi_json_member_double(out, b->backends[other].name, x, 9);
         any = true;
     }
     if (any)
@@ -24,13 +24,13 @@ static void put_ratios(const struct ops_bench *b, const struct ops_result *r, in
         msi_json_put_null(out);
 }
 
-static void write_json(const struct ops_bench *b, const struct ops_result *r, int backend, int i) {
+static void write_json(const struct ops_bench *b, const struct ops_table *r, int backend, int i) {
     const struct ops_case *what = &r->what;
     const struct ops_figure *f = &r->at[backend][i];
     struct msi_buf line = {0};
     struct msi_json_out out = msi_json_to(&line);
     msi_json_put_object(&out);
-    msi_json_member_string(&out, "backend", b->backends[backend].peer.name);
+    msi_json_member_string(&out, "backend", b->backends[backend].name);
     msi_json_member_string(&out, "op", loop_op_names[what->op]);
     msi_json_member_string(&out, "dtype", what->dtype->name);
     msi_json_member_int(&out, "ranks", what->ranks);
@@ -47,16 +47,16 @@ static void write_json(const struct ops_bench *b, const struct ops_result *r, in
     bench_write_line(&line, b->json);
 }
 
-static void write_csv(const struct ops_bench *b, const struct ops_result *r, int backend, int i) {
+static void write_csv(const struct ops_bench *b, const struct ops_table *r, int backend, int i) {
     const struct ops_case *what = &r->what;
     const struct ops_figure *f = &r->at[backend][i];
-    fprintf(b->csv, "%s,%s,%s,%d,%d,%zu,%s,%.4f,%.4f,%.6g,%.6g,%zu\n", b->backends[backend].peer.name,
+    fprintf(b->csv, "%s,%s,%s,%d,%d,%zu,%s,%.4f,%.4f,%.6g,%.6g,%zu\n", b->backends[backend].name,
             loop_op_names[what->op], what->dtype->name, what->ranks, what->hosts, what->bytes[i],
             ops_buffer_names[what->buffers], f->us, f->p99, ops_algbw(what, i, f->us),
             ops_busbw(what, i, f->us), f->wrong);
 }
 
-void ops_write_files(const struct ops_bench *b, const struct ops_result *r) {
+void ops_write_files(const struct ops_bench *b, const struct ops_table *r) {
     if (b->csv && b->n_results == 1)
         fprintf(b->csv,
                 "backend,op,dtype,ranks,hosts,bytes,buffers,us_median,us_p99,algbw_GBps,busbw_GBps,wrong\n");

@@ -3,8 +3,7 @@
  * so that other load on the machine affects all of them alike. See ops.h.
  */
 #include "bench/ops/ops.h"
-#include "bench/bench.h"
-#include "bench/launch.h"
+#include "base/median.h"
 #include "cli/options.h"
 #include "commands.h"
 
@@ -50,7 +49,7 @@ static bool next_case(const struct ops_bench *b, long *at, struct ops_case *what
         if (!b->ops[op] || !b->buffers[buffers] || (op == LOOP_BARRIER && seen)) continue;
         if (op == LOOP_SEND_RECV && ranks < 2) continue;
         *what = (struct ops_case){.op = op, .dtype = b->dtypes[dtype], .ranks = ranks, .buffers = buffers};
-        what->hosts = b->hosts < ranks ? b->hosts : ranks;
+        what->hosts = b->o.hosts < ranks ? (int)b->o.hosts : ranks;
         list_sizes(b, what);
         (*at)++;
         return true;
@@ -60,10 +59,8 @@ static bool next_case(const struct ops_bench *b, long *at, struct ops_case *what
 
 static void count_trials(struct ops_bench *b) {
     struct ops_case what;
-    int backends = 0;
     long at = 0;
-    for (int backend = 0; backend < b->n_backends; backend++) backends += ops_usable(b, backend);
-    while (next_case(b, &at, &what)) b->n_trials += backends * b->rounds;
+    while (next_case(b, &at, &what)) b->n_trials += b->n_backends * (int)b->o.rounds;
     b->probes = b->trials;
 }
 
@@ -73,7 +70,7 @@ static void show_progress(const struct ops_bench *b, int backend, int round) {
     if (!isatty(STDERR_FILENO)) return;
     fprintf(stderr, "\r\033[K[%d of %d] %s, %s, %d rank%s, %s, round %d: %s", b->trials - b->probes + 1,
             b->n_trials, loop_op_names[what->op], what->dtype->name, what->ranks, what->ranks == 1 ? "" : "s",
-            ops_buffer_names[what->buffers], round + 1, b->backends[backend].peer.name);
+            ops_buffer_names[what->buffers], round + 1, b->backends[backend].name);
 }
 
 static void hide_progress(void) {
@@ -83,10 +80,9 @@ static void hide_progress(void) {
 /* Runs the rounds of the current table. False: the user interrupts. */
 static bool run_rounds(struct ops_bench *b) {
     struct ops_table *t = &b->table;
-    for (int round = 0; round < b->rounds; round++)
+    for (int round = 0; round < b->o.rounds; round++)
         for (int backend = 0; backend < b->n_backends; backend++) {
-            if (!ops_usable(b, backend) || t->why[backend][0] != '\0' || t->unsupported[backend][0] != '\0')
-                continue;
+            if (t->why[backend][0] != '\0' || t->unsupported[backend][0] != '\0') continue;
             show_progress(b, backend, round);
             bool proceed = ops_run_trial(b, backend);
             hide_progress();
@@ -95,63 +91,71 @@ static bool run_rounds(struct ops_bench *b) {
     return true;
 }
 
-/* Has the current table any results? */
-static bool has_figures(const struct ops_bench *b) {
-    for (int backend = 0; backend < b->n_backends; backend++)
-        for (int i = 0; i < b->table.what.n_sizes; i++)
-            if (b->table.cells[backend][i].n > 0) return true;
-    return false;
+void ops_begin_table(struct ops_bench *b) {
+    memset(&b->table, 0, sizeof b->table);
+    memset(b->samples, 0, sizeof b->samples);
+}
+
+/* Sets the figures of the current table; false if there are none. */
+static bool set_figures(struct ops_bench *b) {
+    struct ops_table *t = &b->table;
+    bool any = false;
+    for (int backend = 0; backend < b->n_backends; backend++) {
+        for (int i = 0; i < t->what.n_sizes; i++) {
+            struct ops_samples *samples = &b->samples[backend][i];
+            struct ops_figure *figure = &t->at[backend][i];
+            if (figure->wrong > 0) b->wrong = true;
+            if (samples->n == 0) continue;
+            figure->us = msi_median(samples->us, samples->n);
+            figure->p99 = msi_median(samples->p99, samples->n);
+            any = true;
+        }
+        if (t->why[backend][0] != '\0' && b->backends[backend].engine) b->failed = true;
+    }
+    return any;
 }
 
 /* Adds the current table to the results, prints and writes it. */
 static void finish_table(struct ops_bench *b) {
-    const struct ops_table *t = &b->table;
-    struct ops_result *more = realloc(b->results, (size_t)(b->n_results + 1) * sizeof *more);
+    struct ops_table *more = realloc(b->results, (size_t)(b->n_results + 1) * sizeof *more);
     if (!more) abort();
     b->results = more;
-    struct ops_result *r = &b->results[b->n_results++];
-    memset(r, 0, sizeof *r);
-    r->what = t->what;
-    for (int backend = 0; backend < b->n_backends; backend++) {
-        for (int i = 0; i < t->what.n_sizes; i++) {
-            r->at[backend][i] = ops_figure_of(&t->cells[backend][i]);
-            if (r->at[backend][i].wrong > 0) b->wrong = true;
-        }
-        if (t->why[backend][0] != '\0' && b->backends[backend].engine) b->failed = true;
-    }
-    ops_print_result(b, r);
-    ops_write_files(b, r);
+    b->results[b->n_results++] = b->table;
+    ops_print_result(b, &b->table);
+    ops_write_files(b, &b->table);
 }
 
 /* Runs all tables. False: the user interrupts. */
 static bool run_all(struct ops_bench *b) {
-    struct ops_table *t = &b->table;
     bool proceed = true;
     long at = 0;
     count_trials(b);
     for (;;) {
-        memset(t, 0, sizeof *t);
-        if (!proceed || !next_case(b, &at, &t->what)) return proceed;
+        ops_begin_table(b);
+        if (!proceed || !next_case(b, &at, &b->table.what)) return proceed;
         proceed = run_rounds(b);
-        if (proceed || has_figures(b)) finish_table(b);
+        if (set_figures(b) || proceed) finish_table(b);
     }
 }
 
+static void remove_unusable(struct ops_bench *b) {
+    int n = 0;
+    for (int backend = 0; backend < b->n_backends; backend++)
+        if (b->backends[backend].why_not[0] == '\0') b->backends[n++] = b->backends[backend];
+    b->n_backends = n;
+}
+
 static int measure(struct ops_bench *b) {
-    bool proceed, usable = false;
-    proceed = ops_prepare(b) && (!b->limits || limits_measure(b->limits, &b->ranks));
-    usable = ops_first(b) >= 0;
+    bool proceed = ops_prepare(b) && (!b->o.limits || limits_measure(&b->limits, &b->ranks));
     if (proceed) ops_print_head(b);
+    remove_unusable(b);
+    bool usable = b->n_backends > 0;
     if (proceed && usable) proceed = run_all(b);
-    peers_remove_dir(b->dir);
-    launch_close();
+    peers_close(&b->place);
     ops_print_summary(b);
     if (b->plot) ops_plot(b, b->plot);
     if (b->wrong) fprintf(stderr, "muster bench: results were wrong\n");
-    if (!proceed) {
-        fprintf(stderr, "muster bench: interrupted\n");
-        return EXIT_SIGNAL + launch_signal();
-    }
+    if (!proceed) return bench_interrupted("muster bench");
     if (!usable) fprintf(stderr, "muster bench: none of the backends is usable\n");
     return usable && !b->failed && !b->wrong ? EXIT_DONE : EXIT_FAILED;
 }
@@ -166,11 +170,7 @@ int bench_ops(int argc, char **argv) {
     int status = ops_read_options(&b, argc, argv);
     if (status != OPT_PROCEED) return status;
     b.cache = limits_cache();
-    launch_open();
-    if (readlink("/proc/self/exe", b.self, sizeof b.self - 1) < 0 || !peers_open_dir(b.dir)) {
-        fprintf(stderr, "muster bench: cannot find this program or create %s: %s\n", b.dir, strerror(errno));
-        return EXIT_FAILED;
-    }
+    if (!peers_open(&b.place, b.o.python)) return EXIT_FAILED;
     status = measure(&b);
     if (!close_file(b.json) || !close_file(b.csv) || !close_file(b.plot)) {
         fprintf(stderr, "muster bench: cannot write all figures: %s\n", strerror(errno));

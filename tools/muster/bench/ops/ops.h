@@ -3,7 +3,7 @@
  *
  *   ops.c       the tables and the order of the trials
  *   options.c   the command line
- *   backends.c  the backends: their names, whether they are usable, and how they are started
+ *   backends.c  the backends: their names, and whether they are usable
  *   trial.c     one trial of one backend: its command, and the results of its ranks
  *   worker.c    the program of muster's own ranks
  *   report.c    tables and the summary;  files.c  JSON and CSV;  plot.c  SVG
@@ -24,28 +24,6 @@ enum { OPS_ROUNDS_MOST = 100, OPS_SIZES_MOST = 40, OPS_RANKS_MOST = 1024, OPS_BA
 enum ops_buffers { OPS_HOT, OPS_ROTATE, OPS_SYMMETRIC, OPS_BUFFERS };
 extern const char *const ops_buffer_names[OPS_BUFFERS];
 
-enum ops_kind {
-    OPS_MUSTER,     /* muster's worker under muster run */
-    OPS_MUSTER_MPI, /* muster's worker under mpirun */
-    OPS_DEVICE,     /* muster's worker with buffers on a GPU */
-    OPS_MPI,        /* an MPI called directly */
-    OPS_TORCH,      /* torch's gloo called directly */
-};
-
-struct ops_backend {
-    struct bench_peer peer;
-    enum ops_kind kind;
-    const char *engine; /* the .backend of mst_init; NULL: not through muster */
-    bool openmpi;       /* the mpirun of Open MPI starts it, not that of MPICH */
-};
-
-/* The times of a backend at one size, in microseconds, one per round. */
-struct ops_cell {
-    double us[OPS_ROUNDS_MOST], p99[OPS_ROUNDS_MOST];
-    int n;
-    size_t wrong; /* elements of all ranks and rounds */
-};
-
 /* The parameters of a table. */
 struct ops_case {
     enum loop_op op;
@@ -59,38 +37,43 @@ struct ops_case {
 
 struct ops_table {
     struct ops_case what;
-    struct ops_cell cells[OPS_BACKENDS_MOST][OPS_SIZES_MOST];
+    struct ops_figure {
+        double us, p99; /* medians of the rounds; 0: not measured */
+        size_t wrong;   /* elements of all ranks and rounds */
+    } at[OPS_BACKENDS_MOST][OPS_SIZES_MOST];
     /* Why there are no further trials of a backend, or "". */
     char why[OPS_BACKENDS_MOST][BENCH_WHY_MAX], unsupported[OPS_BACKENDS_MOST][BENCH_WHY_MAX];
     char wrong[OPS_BACKENDS_MOST][BENCH_WHY_MAX]; /* describes the first wrong element */
 };
 
-/* The results of a table: medians of the rounds; us is 0 if not measured. */
-struct ops_result {
-    struct ops_case what;
-    struct ops_figure {
-        double us, p99;
-        size_t wrong;
-    } at[OPS_BACKENDS_MOST][OPS_SIZES_MOST];
+/* The times of a backend at one size, in microseconds, one per round. */
+struct ops_samples {
+    double us[OPS_ROUNDS_MOST], p99[OPS_ROUNDS_MOST];
+    int n;
+};
+
+struct ops_options {
+    const char *backends, *ranks, *bytes, *dtypes, *buffers, *python, *json, *csv, *plot;
+    long hosts, rounds;
+    double budget, limit; /* seconds of one measurement, and of one trial at most */
+    bool bind, limits;
 };
 
 struct ops_bench {
-    struct ops_backend backends[OPS_BACKENDS_MOST];
+    struct ops_options o;
+    struct bench_place place;
+    struct bench_peer backends[OPS_BACKENDS_MOST]; /* the first is compared with the others */
     int n_backends;
     bool ops[LOOP_OPS], buffers[OPS_BUFFERS];
     const struct loop_dtype *dtypes[LOOP_DTYPES];
-    int n_dtypes, hosts, rounds;
+    int n_dtypes;
     struct bench_numbers ranks;
     size_t min, max, step, cache; /* bytes; step is the factor between sizes */
-    bool bind;
-    double budget, limit; /* seconds of one measurement, and of one trial at most */
     FILE *json, *csv, *plot;
-    const char *python;
-    struct bench_limits *limits; /* NULL without --limits */
-    char self[PATH_MAX];         /* the muster program */
-    char dir[BENCH_DIR_MAX];
-    struct ops_table table; /* the current one */
-    struct ops_result *results;
+    struct bench_limits limits;                                    /* with --limits */
+    struct ops_table table;                                        /* the current one */
+    struct ops_samples samples[OPS_BACKENDS_MOST][OPS_SIZES_MOST]; /* of the current table */
+    struct ops_table *results;                                     /* the finished ones */
     int n_results;
     int trials, probes, n_trials; /* started ones; those before the first table; how many follow at most */
     bool failed, wrong;           /* a backend of muster failed; a result was wrong */
@@ -100,21 +83,15 @@ struct ops_bench {
 int ops_read_options(struct ops_bench *bench, int argc, char **argv);
 
 /* Finds a known backend or a loadable module of muster. False: *near gets a similar name, or NULL. */
-bool ops_find_backend(const char *name, struct ops_backend *backend, const char **near);
-/* The names of the backends through muster, or of the others; returns out. */
-enum { OPS_NAMES_MAX = 1200 };
-const char *ops_backend_names(bool through_muster, char *out, size_t size);
+bool ops_find_backend(const char *name, struct bench_peer *backend, const char **near);
+/* The names of the backends through muster, or of the others. */
+const char *ops_backend_names(bool through_muster);
 /* Prepares the backends or sets their why_not. False: the user interrupts. */
 bool ops_prepare(struct ops_bench *bench);
-/* Adds the command of the ranks of a backend, up to the arguments of loop.h. */
-void ops_add_launcher(const struct ops_bench *bench, const struct ops_backend *backend,
-                      const struct ops_case *what, struct bench_argv *argv);
-/* Can this backend be measured? */
-bool ops_usable(const struct ops_bench *bench, int backend);
-/* The first usable one, with which the others are compared; -1: none. */
-int ops_first(const struct ops_bench *bench);
 
-/* One trial of a backend: adds samples to its cells or sets why. False: the user interrupts. */
+/* Empties the current table and its samples. */
+void ops_begin_table(struct ops_bench *bench);
+/* One trial of a backend: adds samples or sets why. False: the user interrupts. */
 bool ops_run_trial(struct ops_bench *bench, int backend);
 /* A short trial that tells whether the backend is usable. */
 bool ops_probe(struct ops_bench *bench, int backend);
@@ -122,18 +99,16 @@ bool ops_probe(struct ops_bench *bench, int backend);
 /* The internal command --worker of muster's own ranks. */
 int ops_worker(int argc, char **argv);
 
-/* Medians of the rounds. */
-struct ops_figure ops_figure_of(const struct ops_cell *cell);
 /* Bandwidths as in nccl-tests, in GB/s; 0 if us is 0. */
 double ops_algbw(const struct ops_case *what, int size, double us);
 double ops_busbw(const struct ops_case *what, int size, double us);
 /* The time of another backend divided by that of the first; 0: one of them was not measured. */
-double ops_ratio(const struct ops_bench *bench, const struct ops_result *result, int other, int size);
+double ops_ratio(const struct ops_table *table, int other, int size);
 
 void ops_print_head(const struct ops_bench *bench);
-void ops_print_result(const struct ops_bench *bench, const struct ops_result *result);
+void ops_print_result(const struct ops_bench *bench, const struct ops_table *table);
 void ops_print_summary(const struct ops_bench *bench);
-void ops_write_files(const struct ops_bench *bench, const struct ops_result *result);
+void ops_write_files(const struct ops_bench *bench, const struct ops_table *table);
 
 /* Draws latency and bandwidth over size, a line for each backend. */
 void ops_plot(const struct ops_bench *bench, FILE *out);

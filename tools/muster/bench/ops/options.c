@@ -2,23 +2,14 @@
 #include "cli/options.h"
 #include "base/nearest.h"
 #include "base/settings.h"
+#include "base/units.h"
 #include "bench/bench.h"
 #include "bench/ops/ops.h"
 
-#include <errno.h>
-#include <muster/status.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static const size_t largest = (size_t)4 << 30;
-
-struct ops_options {
-    const char *backends, *ranks, *bytes, *dtypes, *buffers, *python, *json, *csv, *plot;
-    long hosts, rounds;
-    double budget, limit;
-    bool bind, limits;
-};
+static const int64_t largest = (int64_t)4 << 30;
 
 #define AT(field) offsetof(struct ops_options, field)
 
@@ -88,23 +79,21 @@ static int read_ops(struct ops_bench *b, char **names, int n) {
 }
 
 static int unknown_backend(const char *item, const char *near) {
-    char ours[OPS_NAMES_MAX], others[OPS_NAMES_MAX];
     if (near) return unknown("backend", item, near);
     return opt_mistake(&command,
                        "unknown backend '%s'; known are %s %s; modules mst_backend_%s.so are searched in "
                        "MUSTER_BACKEND_PATH",
-                       item, ops_backend_names(true, ours, sizeof ours),
-                       ops_backend_names(false, others, sizeof others), item);
+                       item, ops_backend_names(true), ops_backend_names(false), item);
 }
 
 static int read_backends(struct ops_bench *b, const char *list) {
     char item[32];
     const char *near;
-    while (bench_next_item(&list, item)) {
-        struct ops_backend backend;
+    while (bench_next_item(&list, ',', item)) {
+        struct bench_peer backend;
         if (!ops_find_backend(item, &backend, &near)) return unknown_backend(item, near);
         for (int i = 0; i < b->n_backends; i++)
-            if (strcmp(b->backends[i].peer.name, item) == 0)
+            if (strcmp(b->backends[i].name, item) == 0)
                 return opt_mistake(&command, "--backend has '%s' twice", item);
         if (b->n_backends == OPS_BACKENDS_MOST)
             return opt_mistake(&command, "--backend takes at most %d names", OPS_BACKENDS_MOST);
@@ -115,7 +104,7 @@ static int read_backends(struct ops_bench *b, const char *list) {
 
 static int read_dtypes(struct ops_bench *b, const char *list) {
     char item[32];
-    while (bench_next_item(&list, item)) {
+    while (bench_next_item(&list, ',', item)) {
         int i = 0;
         while (i < LOOP_DTYPES && strcmp(loop_dtypes[i].name, item) != 0) i++;
         if (i == LOOP_DTYPES)
@@ -130,7 +119,7 @@ static int read_dtypes(struct ops_bench *b, const char *list) {
 static int read_buffers(struct ops_bench *b, const char *list) {
     char item[32];
     int n = 0;
-    for (; bench_next_item(&list, item); n++) {
+    for (; bench_next_item(&list, ',', item); n++) {
         int i = 0;
         while (i < OPS_BUFFERS && strcmp(ops_buffer_names[i], item) != 0) i++;
         if (i == OPS_BUFFERS)
@@ -140,33 +129,24 @@ static int read_buffers(struct ops_bench *b, const char *list) {
     return n > 0 ? OPT_PROCEED : opt_mistake(&command, "--buffers needs a name");
 }
 
-/* Parses a size such as 4, 64K, 1M or 1G up to a colon or the end. Returns where it ends, or NULL. */
-static const char *read_size(const char *text, size_t *bytes) {
-    static const char units[] = "KMG";
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    if (unit) end++;
-    if (text[0] < '0' || text[0] > '9' || (*end != '\0' && *end != ':') || errno != 0 || value == 0 ||
-        value > largest >> shift)
-        return NULL;
-    *bytes = value << shift;
-    return end;
-}
-
 static int read_bytes(struct ops_bench *b, const char *text) {
-    const char *at = read_size(text, &b->min);
-    long long step = 4;
-    b->max = b->min;
-    if (at && *at == ':') at = read_size(at + 1, &b->max);
-    if (!at || (*at == ':' && !opt_read_number(at + 1, 2, 1024, &step)))
+    char items[3][32];
+    int64_t min = 0, max, step = 4;
+    const char *at = text;
+    int n = 0;
+    while (n < 3 && bench_next_item(&at, ':', items[n])) n++;
+    bool good = n > 0 && *at == '\0' && msi_parse_number(items[0], true, &min);
+    max = min;
+    if (n > 1) good = good && msi_parse_number(items[1], true, &max);
+    if (n > 2) good = good && msi_parse_number(items[2], false, &step);
+    if (!good || min < 1 || min > largest || max < 1 || max > largest || step < 2 || step > 1024)
         return opt_mistake(
             &command,
             "--bytes takes MIN:MAX:N with sizes from 1 to 4G and N from 2 to 1024, such as 4:64M:4, not '%s'",
             text);
-    if (b->min > b->max) return opt_mistake(&command, "--bytes %s begins with the larger size", text);
+    if (min > max) return opt_mistake(&command, "--bytes %s begins with the larger size", text);
+    b->min = (size_t)min;
+    b->max = (size_t)max;
     b->step = (size_t)step;
     return OPT_PROCEED;
 }
@@ -182,7 +162,8 @@ static bool is_same_file(const char *a, const char *b) {
  * Compares the names before any file is truncated, and again afterwards, because links to new files are seen
  * only then.
  */
-static int open_files(struct ops_bench *b, const struct ops_options *o) {
+static int open_files(struct ops_bench *b) {
+    const struct ops_options *o = &b->o;
     const struct {
         const char *option, *name;
         FILE **file;
@@ -206,41 +187,32 @@ static int open_files(struct ops_bench *b, const struct ops_options *o) {
 static int check_settings(void) {
     struct msi_settings settings;
     if (msi_settings_load(&settings, NULL) == MST_OK) return OPT_PROCEED;
-    return opt_mistake(&command, "%s; %s", mst_last_error()->message, mst_last_error()->remedy);
-}
-
-static int read_values(struct ops_bench *b, const struct ops_options *o) {
-    static struct bench_limits limits;
-    b->hosts = (int)o->hosts;
-    b->rounds = (int)o->rounds;
-    b->bind = o->bind;
-    b->budget = o->budget;
-    b->limit = o->limit;
-    b->python = o->python;
-    b->limits = o->limits ? &limits : NULL;
-    if (!(b->budget > 0)) return opt_mistake(&command, "--seconds must be more than 0");
-    int status = bench_read_numbers(&command, "--ranks", o->ranks, OPS_RANKS_MOST, &b->ranks);
-    if (status == OPT_PROCEED) status = read_backends(b, o->backends);
-    if (status == OPT_PROCEED) status = read_dtypes(b, o->dtypes);
-    if (status == OPT_PROCEED) status = read_buffers(b, o->buffers);
-    return status == OPT_PROCEED ? read_bytes(b, o->bytes) : status;
+    return opt_failed(&command);
 }
 
 int ops_read_options(struct ops_bench *b, int argc, char **argv) {
-    struct ops_options o = {.backends = "native,openmpi,mpich",
-                            .ranks = "2",
-                            .bytes = "4:64M:4",
-                            .dtypes = "f32",
-                            .buffers = "hot",
-                            .python = "/usr/bin/python3",
-                            .hosts = 1,
-                            .rounds = 3,
-                            .budget = 0.1,
-                            .limit = 120};
+    struct ops_options *o = &b->o;
     char **operands;
-    int n, status = opt_parse(&command, argc, argv, &o, &operands, &n);
+    *o = (struct ops_options){.backends = "native,openmpi,mpich",
+                              .ranks = "2",
+                              .bytes = "4:64M:4",
+                              .dtypes = "f32",
+                              .buffers = "hot",
+                              .python = "/usr/bin/python3",
+                              .hosts = 1,
+                              .rounds = 3,
+                              .budget = 0.1,
+                              .limit = 120};
+    int n, status = opt_parse(&command, argc, argv, o, &operands, &n);
     if (status == OPT_PROCEED) status = read_ops(b, operands, n);
-    if (status == OPT_PROCEED) status = read_values(b, &o);
+    if (status == OPT_PROCEED && !(o->budget > 0))
+        status = opt_mistake(&command, "--seconds must be more than 0");
+    if (status == OPT_PROCEED)
+        status = bench_read_numbers(&command, "--ranks", o->ranks, OPS_RANKS_MOST, &b->ranks);
+    if (status == OPT_PROCEED) status = read_backends(b, o->backends);
+    if (status == OPT_PROCEED) status = read_dtypes(b, o->dtypes);
+    if (status == OPT_PROCEED) status = read_buffers(b, o->buffers);
+    if (status == OPT_PROCEED) status = read_bytes(b, o->bytes);
     if (status == OPT_PROCEED) status = check_settings();
-    return status == OPT_PROCEED ? open_files(b, &o) : status;
+    return status == OPT_PROCEED ? open_files(b) : status;
 }

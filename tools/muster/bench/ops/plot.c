@@ -19,7 +19,7 @@ static const char *const dashes[OPS_BACKENDS_MOST] = {"none", "none", "none", "n
 struct panel {
     FILE *out;
     const struct ops_bench *bench;
-    const struct ops_result *result;
+    const struct ops_table *result;
     bool bandwidth;
     double x, y, x_min, x_max, y_min, y_max;
 };
@@ -147,16 +147,15 @@ static void draw_panel(struct panel *p) {
 static void draw_legend(const struct ops_bench *b, FILE *out) {
     double x = LEFT;
     for (int backend = 0; backend < b->n_backends; backend++) {
-        const struct bench_peer *peer = &b->backends[backend].peer;
-        if (!ops_usable(b, backend)) continue;
+        const char *name = b->backends[backend].name;
         fprintf(out, "<path d=\"M%.1f 44h26\" stroke=\"%s\" stroke-dasharray=\"%s\" stroke-width=\"3\"/>\n",
                 x, colours[backend], dashes[backend]);
-        text(out, x + 32, 48, "start", "", peer->name);
-        x += 32 + 9.0 * (double)strlen(peer->name) + 22;
+        text(out, x + 32, 48, "start", "", name);
+        x += 32 + 9.0 * (double)strlen(name) + 22;
     }
 }
 
-static bool drawable(const struct ops_bench *b, const struct ops_result *r) {
+static bool drawable(const struct ops_bench *b, const struct ops_table *r) {
     struct panel p = {.bench = b, .result = r};
     return set_axes(&p);
 }

@@ -1,6 +1,5 @@
 /* report.c - prints the tables and the summary of "muster bench OPERATION". See ops.h. */
 #include "base/kind.h"
-#include "base/median.h"
 #include "base/units.h"
 #include "bench/ops/ops.h"
 
@@ -9,20 +8,6 @@
 #include <string.h>
 
 enum { TEXT = 32, WIDTH = 9, NAME_WIDTH = 11, NAMED_MOST = 3 };
-
-static double median(const double *values, int n) {
-    double sorted[OPS_ROUNDS_MOST];
-    memcpy(sorted, values, (size_t)n * sizeof sorted[0]);
-    return msi_median(sorted, n);
-}
-
-struct ops_figure ops_figure_of(const struct ops_cell *cell) {
-    struct ops_figure figure = {.wrong = cell->wrong};
-    if (cell->n == 0) return figure;
-    figure.us = median(cell->us, cell->n);
-    figure.p99 = median(cell->p99, cell->n);
-    return figure;
-}
 
 double ops_algbw(const struct ops_case *what, int i, double us) {
     return us > 0 ? (double)what->bytes[i] / us / 1e3 : 0;
@@ -33,21 +18,13 @@ double ops_busbw(const struct ops_case *what, int i, double us) {
     return ops_algbw(what, i, us) * msi_bus_factor(share, what->ranks);
 }
 
-double ops_ratio(const struct ops_bench *b, const struct ops_result *r, int other, int i) {
-    int first = ops_first(b);
-    if (first < 0 || r->at[first][i].us <= 0) return 0;
-    return r->at[other][i].us / r->at[first][i].us;
+double ops_ratio(const struct ops_table *r, int other, int i) {
+    return r->at[0][i].us > 0 ? r->at[other][i].us / r->at[0][i].us : 0;
 }
 
-/* About three significant digits. */
-static const char *put(char out[TEXT], double x) {
-    snprintf(out, TEXT, "%.*f", x < 0.1 ? 4 : x < 1 ? 3 : x < 10 ? 2 : x < 100 ? 1 : 0, x);
-    return x > 0 ? out : "-";
-}
-
-/* A ratio, such as 2.31x or 0.043x. */
-static const char *put_ratio(char out[TEXT], double x) {
-    snprintf(out, TEXT, "%.*fx", x < 1 ? 3 : x < 10 ? 2 : x < 100 ? 1 : 0, x);
+/* About three significant digits, and the unit. */
+static const char *put(char out[TEXT], double x, const char *unit) {
+    snprintf(out, TEXT, "%.*f%s", x < 0.1 ? 4 : x < 1 ? 3 : x < 10 ? 2 : x < 100 ? 1 : 0, x, unit);
     return x > 0 ? out : "-";
 }
 
@@ -57,18 +34,18 @@ void ops_print_head(const struct ops_bench *b) {
     if (getloadavg(&load, 1) != 1) load = 0;
     printf("operations on %s; load %.2f at the start\n", bench_machine(machine), load);
     for (int backend = 0; backend < b->n_backends; backend++) {
-        const struct bench_peer *peer = &b->backends[backend].peer;
-        if (ops_usable(b, backend))
+        const struct bench_peer *peer = &b->backends[backend];
+        if (peer->why_not[0] == '\0')
             printf("%s: %s %s%s\n", peer->name, peer->label, peer->version,
-                   !b->backends[backend].engine ? ", called directly" : "");
+                   !peer->engine ? ", called directly" : "");
         else
             printf("%s is skipped: %s\n", peer->name, peer->why_not);
     }
-    printf("median of %d round%s, all backends in each, %g s per size%s\n", b->rounds,
-           b->rounds == 1 ? "" : "s", b->budget,
-           b->bind ? "; single-threaded ranks are bound to processors" : "");
+    printf("median of %ld round%s, all backends in each, %g s per size%s\n", b->o.rounds,
+           b->o.rounds == 1 ? "" : "s", b->o.budget,
+           b->o.bind ? "; single-threaded ranks are bound to processors" : "");
     printf("us: median time in microseconds; p99: 99th percentile of single calls; algbw, busbw: GB/s\n");
-    if (b->limits) printf("bound: the least time by 'muster bench limits'; reached: bound / us\n");
+    if (b->o.limits) printf("bound: the least time by 'muster bench limits'; reached: bound / us\n");
     if (b->buffers[OPS_ROTATE])
         printf("rotate: up to 256 sets of buffers, if possible twice the last-level cache (%s) together\n",
                msi_bytes_text((double)b->cache, cache));
@@ -76,18 +53,11 @@ void ops_print_head(const struct ops_bench *b) {
 }
 
 /* The first backend from this one on with a figure in a table; n_backends: none. */
-static int next_shown(const struct ops_bench *b, const struct ops_result *r, int backend) {
+static int next_shown(const struct ops_bench *b, const struct ops_table *r, int backend) {
     for (; backend < b->n_backends; backend++)
         for (int i = 0; i < r->what.n_sizes; i++)
             if (r->at[backend][i].us > 0) return backend;
     return backend;
-}
-
-/* Are there at least two backends to compare? */
-static bool compares(const struct ops_bench *b) {
-    int n = 0;
-    for (int backend = 0; backend < b->n_backends; backend++) n += ops_usable(b, backend);
-    return n > 1;
 }
 
 /* Prints which sizes were rounded. */
@@ -109,30 +79,30 @@ static void print_titles(const struct ops_bench *b, const struct ops_case *what)
     printf("%d rank%s, ", what->ranks, what->ranks == 1 ? "" : "s");
     printf(what->hosts > 1 ? "%d simulated hosts\n" : "one host\n", what->hosts);
     print_rounded(what);
-    if (compares(b))
-        printf("x: how many times as fast %s is; more than 1: %s is faster\n",
-               b->backends[ops_first(b)].peer.name, b->backends[ops_first(b)].peer.name);
+    if (b->n_backends > 1)
+        printf("x: how many times as fast %s is; more than 1: %s is faster\n", b->backends[0].name,
+               b->backends[0].name);
     printf("%11s  %-*s %*s %*s %*s %*s", "bytes", NAME_WIDTH, "backend", WIDTH, "us", WIDTH, "p99", WIDTH,
            "algbw", WIDTH, "busbw");
-    if (compares(b)) printf(" %*s", WIDTH, "x");
-    if (b->limits) printf(" %*s %*s", WIDTH, "bound", WIDTH, "reached");
+    if (b->n_backends > 1) printf(" %*s", WIDTH, "x");
+    if (b->o.limits) printf(" %*s %*s", WIDTH, "bound", WIDTH, "reached");
     printf("\n");
 }
 
 /* One line of a table. Only the first backend of a size shows the size and the bound. */
-static void print_figure(const struct ops_bench *b, const struct ops_result *r, int backend, int i) {
+static void print_figure(const struct ops_bench *b, const struct ops_table *r, int backend, int i) {
     const struct ops_figure *f = &r->at[backend][i];
     char bytes[TEXT] = "", text[TEXT];
     if (backend == next_shown(b, r, 0)) snprintf(bytes, sizeof bytes, "%zu", r->what.bytes[i]);
-    printf("%11s  %-*s %*s", bytes, NAME_WIDTH, b->backends[backend].peer.name, WIDTH, put(text, f->us));
-    printf(" %*s", WIDTH, put(text, f->p99));
-    printf(" %*s", WIDTH, put(text, ops_algbw(&r->what, i, f->us)));
-    printf(" %*s", WIDTH, put(text, ops_busbw(&r->what, i, f->us)));
-    if (compares(b))
-        printf(" %*s", WIDTH, backend == ops_first(b) ? "" : put_ratio(text, ops_ratio(b, r, backend, i)));
-    if (b->limits) {
-        double bound = bench_lower_bound(b->limits, &r->what, r->what.bytes[i]);
-        printf(" %*s", WIDTH, backend == next_shown(b, r, 0) ? put(text, bound) : "");
+    printf("%11s  %-*s %*s", bytes, NAME_WIDTH, b->backends[backend].name, WIDTH, put(text, f->us, ""));
+    printf(" %*s", WIDTH, put(text, f->p99, ""));
+    printf(" %*s", WIDTH, put(text, ops_algbw(&r->what, i, f->us), ""));
+    printf(" %*s", WIDTH, put(text, ops_busbw(&r->what, i, f->us), ""));
+    if (b->n_backends > 1)
+        printf(" %*s", WIDTH, backend == 0 ? "" : put(text, ops_ratio(r, backend, i), "x"));
+    if (b->o.limits) {
+        double bound = bench_lower_bound(&b->limits, &r->what, r->what.bytes[i]);
+        printf(" %*s", WIDTH, backend == next_shown(b, r, 0) ? put(text, bound, "") : "");
         snprintf(text, sizeof text, "%.*f%%", bound < f->us / 10 ? 1 : 0,
                  f->us > 0 ? 100 * bound / f->us : 0);
         printf(" %*s", WIDTH, f->us > 0 ? text : "-");
@@ -140,13 +110,12 @@ static void print_figure(const struct ops_bench *b, const struct ops_result *r, 
     printf("\n");
 }
 
-/* Wrong results, failures and missing support in the current table. */
-static void print_notes(const struct ops_bench *b, const struct ops_result *r) {
-    const struct ops_table *t = &b->table;
+/* Wrong results, failures and missing support. */
+static void print_notes(const struct ops_bench *b, const struct ops_table *t) {
     for (int backend = 0; backend < b->n_backends; backend++) {
-        const char *name = b->backends[backend].peer.name;
+        const char *name = b->backends[backend].name;
         size_t wrong = 0;
-        for (int i = 0; i < r->what.n_sizes; i++) wrong += r->at[backend][i].wrong;
+        for (int i = 0; i < t->what.n_sizes; i++) wrong += t->at[backend][i].wrong;
         if (wrong > 0) printf("%s: WRONG: %zu elements; the first: %s\n", name, wrong, t->wrong[backend]);
         if (t->unsupported[backend][0] != '\0')
             printf("%s: not supported: %s\n", name, t->unsupported[backend]);
@@ -155,7 +124,7 @@ static void print_notes(const struct ops_bench *b, const struct ops_result *r) {
     }
 }
 
-void ops_print_result(const struct ops_bench *b, const struct ops_result *r) {
+void ops_print_result(const struct ops_bench *b, const struct ops_table *r) {
     print_titles(b, &r->what);
     for (int i = 0; i < r->what.n_sizes; i++)
         for (int backend = next_shown(b, r, 0); backend < b->n_backends;
@@ -173,10 +142,9 @@ struct ratios {
     size_t worst_at;
 };
 
-static void add_ratios(const struct ops_bench *b, const struct ops_result *r, int backend,
-                       struct ratios *all) {
+static void add_ratios(const struct ops_table *r, int backend, struct ratios *all) {
     for (int i = 0; i < r->what.n_sizes; i++) {
-        double x = ops_ratio(b, r, backend, i);
+        double x = ops_ratio(r, backend, i);
         if (x <= 0) continue;
         all->log_sum += log(x);
         if (all->n++ > 0 && x >= all->worst) continue;
@@ -189,23 +157,23 @@ static void add_ratios(const struct ops_bench *b, const struct ops_result *r, in
 static void print_ratios(const struct ratios *r, bool name_op) {
     char mean[TEXT], worst[TEXT], at[MSI_UNITS_TEXT], text[3 * TEXT] = "";
     if (r->n > 0)
-        snprintf(text, sizeof text, "%s at %s%s%s", put_ratio(worst, r->worst),
+        snprintf(text, sizeof text, "%s at %s%s%s", put(worst, r->worst, "x"),
                  msi_bytes_text((double)r->worst_at, at), name_op ? " of " : "",
                  name_op ? loop_op_names[r->worst_in->op] : "");
-    printf("  %*s  %-*s", WIDTH, put_ratio(mean, r->n > 0 ? exp(r->log_sum / r->n) : 0), name_op ? 38 : 22,
+    printf("  %*s  %-*s", WIDTH, put(mean, r->n > 0 ? exp(r->log_sum / r->n) : 0, "x"), name_op ? 38 : 22,
            text);
 }
 
 static void print_means_of(const struct ops_bench *b, int backend) {
     struct ratios all = {0};
     printf("\n%s against %s (more than 1: %s is faster)\n%-15s %-7s %5s %-9s  %*s  worst\n",
-           b->backends[ops_first(b)].peer.name, b->backends[backend].peer.name,
-           b->backends[ops_first(b)].peer.name, "", "dtype", "ranks", "buffers", WIDTH, "geo mean");
+           b->backends[0].name, b->backends[backend].name, b->backends[0].name, "", "dtype", "ranks",
+           "buffers", WIDTH, "geo mean");
     for (int t = 0; t < b->n_results; t++) {
         const struct ops_case *what = &b->results[t].what;
         struct ratios one = {0};
-        add_ratios(b, &b->results[t], backend, &one);
-        add_ratios(b, &b->results[t], backend, &all);
+        add_ratios(&b->results[t], backend, &one);
+        add_ratios(&b->results[t], backend, &all);
         printf("%-15s %-7s %5d %-9s", loop_op_names[what->op], what->dtype->name, what->ranks,
                ops_buffer_names[what->buffers]);
         print_ratios(&one, false);
@@ -217,8 +185,6 @@ static void print_means_of(const struct ops_bench *b, int backend) {
 }
 
 void ops_print_summary(const struct ops_bench *b) {
-    int first = ops_first(b);
-    for (int backend = first + 1; first >= 0 && b->n_results > 0 && backend < b->n_backends; backend++)
-        if (ops_usable(b, backend)) print_means_of(b, backend);
+    for (int backend = 1; b->n_results > 0 && backend < b->n_backends; backend++) print_means_of(b, backend);
     fflush(stdout);
 }

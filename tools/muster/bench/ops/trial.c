@@ -1,8 +1,6 @@
 /* trial.c - one trial of a backend: its command and the results of its ranks. See ops.h. */
-#include "bench/launch.h"
 #include "bench/ops/ops.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_MAX = OPS_SIZES_MOST * 12 };
@@ -20,20 +18,23 @@ static void write_args(const struct ops_bench *b, const struct ops_case *what, s
                                 what->bytes[i]);
     snprintf(a->cover, sizeof a->cover, "%zu",
              what->buffers == OPS_ROTATE ? 2 * b->cache / (size_t)what->ranks : 0);
-    snprintf(a->budget, sizeof a->budget, "%g", b->budget);
-    snprintf(a->results, sizeof a->results, "%s/results.%d", b->dir, b->trials);
+    snprintf(a->budget, sizeof a->budget, "%g", b->o.budget);
+    snprintf(a->results, sizeof a->results, "%s/results.%d", b->place.dir, b->trials);
 }
 
-static struct ops_cell *cell_of(struct ops_table *t, int backend, size_t bytes) {
-    for (int i = 0; i < t->what.n_sizes; i++)
-        if (t->what.bytes[i] == bytes) return &t->cells[backend][i];
-    return NULL;
+/* The index of a size; -1: there is none. */
+static int size_of(const struct ops_case *what, size_t bytes) {
+    int i = what->n_sizes - 1;
+    while (i >= 0 && what->bytes[i] != bytes) i--;
+    return i;
 }
 
-static void add_sample(struct ops_cell *cell, double ns, double p99) {
-    if (!cell || cell->n == OPS_ROUNDS_MOST) return;
-    cell->us[cell->n] = ns / 1e3;
-    cell->p99[cell->n++] = p99 / 1e3;
+static void add_sample(struct ops_bench *b, int backend, size_t bytes, const double ns[2]) {
+    int size = size_of(&b->table.what, bytes);
+    if (size < 0 || b->samples[backend][size].n == OPS_ROUNDS_MOST) return;
+    struct ops_samples *samples = &b->samples[backend][size];
+    samples->us[samples->n] = ns[0] / 1e3;
+    samples->p99[samples->n++] = ns[1] / 1e3;
 }
 
 static void set_reason(char *why, const char *text) {
@@ -46,22 +47,23 @@ static void read_wrong(struct ops_table *t, int backend, const char *text) {
     size_t bytes, elements;
     int len = 0;
     if (sscanf(text, "%zu %zu %n", &bytes, &elements, &len) < 2 || len == 0) return;
-    struct ops_cell *cell = cell_of(t, backend, bytes);
-    if (cell) cell->wrong += elements;
+    int size = size_of(&t->what, bytes);
+    if (size >= 0) t->at[backend][size].wrong += elements;
     if (t->wrong[backend][0] == '\0')
         snprintf(t->wrong[backend], sizeof t->wrong[backend], "%zu bytes: %.200s", bytes, text + len);
 }
 
 /* Reads the lines of the ranks. */
-static void read_results(struct ops_table *t, int backend, const char *path) {
+static void read_results(struct ops_bench *b, int backend, const char *path) {
+    struct ops_table *t = &b->table;
     FILE *file = fopen(path, "re");
     char line[BENCH_WHY_MAX];
     size_t bytes;
-    double ns, p99;
+    double ns[2]; /* median and p99 */
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
-        if (sscanf(line, "%zu %lf %lf", &bytes, &ns, &p99) == 3)
-            add_sample(cell_of(t, backend, bytes), ns, p99);
+        if (sscanf(line, "%zu %lf %lf", &bytes, &ns[0], &ns[1]) == 3)
+            add_sample(b, backend, bytes, ns);
         else if (strncmp(line, "wrong ", 6) == 0)
             read_wrong(t, backend, line + 6);
         else if (strncmp(line, "failed ", 7) == 0)
@@ -73,50 +75,58 @@ static void read_results(struct ops_table *t, int backend, const char *path) {
 }
 
 /* Ranks of gloo have several threads, which would compete for one processor. */
-static bool is_bound(const struct ops_bench *b, int backend) {
-    const struct ops_backend *s = &b->backends[backend];
-    return b->bind && s->kind != OPS_TORCH && (!s->engine || strcmp(s->engine, "gloo") != 0);
+static bool is_bound(const struct ops_bench *b, const struct bench_peer *backend) {
+    return b->o.bind && backend->kind != BENCH_TORCH &&
+           (!backend->engine || strcmp(backend->engine, "gloo") != 0);
+}
+
+/* Adds the command of the ranks, up to the arguments of loop.h. */
+static void add_command(const struct ops_bench *b, const struct bench_peer *backend,
+                        struct bench_argv *argv) {
+    const struct ops_case *what = &b->table.what;
+    const char *memory = "plain";
+    peers_add_launcher(argv, &b->place, backend, what->ranks, what->hosts);
+    if (!backend->engine) return;
+    if (strcmp(backend->engine, "native") == 0 && what->buffers == OPS_SYMMETRIC) memory = "shared";
+    if (backend->kind == BENCH_DEVICE) memory = "device";
+    snprintf(argv->hosts, sizeof argv->hosts, "%d", what->hosts);
+    peers_add(argv, b->place.self, "bench", "--worker", backend->engine, memory, argv->hosts);
 }
 
 bool ops_run_trial(struct ops_bench *b, int backend) {
     struct ops_table *t = &b->table;
     struct bench_argv argv = {.n = 0};
+    struct launch_result result;
     struct loop_args a;
-    char output[96], line[BENCH_WHY_MAX];
+    char text[BENCH_WHY_MAX];
     b->trials++;
     write_args(b, &t->what, &a);
-    snprintf(output, sizeof output, "%s/output", b->dir);
-    ops_add_launcher(b, &b->backends[backend], &t->what, &argv);
-    peers_add_args(&argv, (const char *[]){loop_op_names[t->what.op], t->what.dtype->name, a.sizes, a.cover,
-                                           a.budget, is_bound(b, backend) ? "1" : "0", a.results, NULL});
-    struct launch_result result = launch_run(argv.args, output, b->limit);
-    read_results(t, backend, a.results);
+    add_command(b, &b->backends[backend], &argv);
+    peers_add(&argv, loop_op_names[t->what.op], t->what.dtype->name, a.sizes, a.cover, a.budget,
+              is_bound(b, &b->backends[backend]) ? "1" : "0", a.results);
+    launch_run(argv.args, b->o.limit, &result);
+    read_results(b, backend, a.results);
     if (result.end == LAUNCH_INTERRUPTED) return false;
-    if (result.end == LAUNCH_TIME_UP) {
-        snprintf(line, sizeof line, "did not finish within %g s (--limit)", b->limit);
-        set_reason(t->why[backend], line);
-    } else if (result.end == LAUNCH_NOT_STARTED || result.status != 0) {
-        set_reason(t->why[backend], launch_last_line(output, line, sizeof line));
-    }
+    snprintf(text, sizeof text, "%.280s%s", result.why, result.end == LAUNCH_TIME_UP ? " (--limit)" : "");
+    if (result.end != LAUNCH_DONE) set_reason(t->why[backend], text);
     return true;
 }
 
 bool ops_probe(struct ops_bench *b, int backend) {
     struct ops_table *t = &b->table;
-    double budget = b->budget;
-    memset(t, 0, sizeof *t);
+    double budget = b->o.budget;
+    ops_begin_table(b);
     t->what = (struct ops_case){.op = LOOP_ALL_REDUCE,
                                 .dtype = b->dtypes[0],
                                 .ranks = b->ranks.at[0],
                                 .hosts = 1,
                                 .bytes = {64},
                                 .n_sizes = 1};
-    b->budget = 0.001;
+    b->o.budget = 0.001;
     bool proceed = ops_run_trial(b, backend);
-    b->budget = budget;
+    b->o.budget = budget;
     /* Other operations may be supported; the tables show which are not. */
     if (t->unsupported[backend][0] == '\0')
-        snprintf(b->backends[backend].peer.why_not, sizeof b->backends[backend].peer.why_not, "%s",
-                 t->why[backend]);
+        snprintf(b->backends[backend].why_not, BENCH_WHY_MAX, "%s", t->why[backend]);
     return proceed;
 }

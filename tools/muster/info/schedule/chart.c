@@ -45,22 +45,13 @@ static void paint(struct chart *c, const char *code) {
     if (c->colours) msi_buf_add_format(&c->line, "\033[%sm", code);
 }
 
-/* Later chunks are darker. Prompts are yellow. */
-static void paint_cell(struct chart *c, const struct msi_action *a) {
-    static const char *const forward[] = {"30;104", "97;44"}, *const backward[] = {"30;102", "97;42"};
-    bool stream = c->view->schedule.spec.kind == MSI_STREAM;
-    if (a->kind == MSI_ACT_BACKWARD)
-        paint(c, backward[a->chunk % 2]);
-    else
-        paint(c, stream && a->token == 0 ? "30;103" : forward[a->chunk % 2]);
-}
-
 /* Prints the part of a cell between from and to; "-" fills long cells and those that began before. */
 static void print_cell(struct chart *c, const struct schedule_cell *cell, long from, long to) {
     long begin = cell->start > from ? cell->start : from, end = cell->end < to ? cell->end : to;
     int width = (int)(end - begin) * c->cell - 1;
     const char *text = begin == cell->start ? cell->text : "";
-    paint_cell(c, cell->action);
+    static const char *const colours[] = {"30;104", "97;44", "30;102", "97;42", "30;103"};
+    paint(c, colours[cell->colour]);
     msi_buf_add_text(&c->line, text);
     bool continues = end - begin > 1 || begin > cell->start;
     for (int used = (int)strlen(text); used < width; used++)

@@ -3,38 +3,37 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "cli/output_file.h"
 #include "commands.h"
 
-#include <errno.h>
 #include <muster/muster.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SVG_UNITS_MOST = 2000, COMPUTES_MOST = 1 << 22 };
 
-static void name_cell(const struct msi_schedule_spec *spec, struct schedule_cell *cell) {
-    const struct msi_action *a = cell->action;
-    if (spec->kind == MSI_STREAM)
-        snprintf(cell->text, sizeof cell->text, "%c%d", a->token == 0 ? 'P' : 'T',
-                 a->batch * spec->micros + a->micro);
-    else if (spec->chunks > 1)
-        snprintf(cell->text, sizeof cell->text, "%c%d%c", a->kind == MSI_ACT_FORWARD ? 'F' : 'B', a->micro,
-                 'a' + a->chunk % 26);
-    else
-        snprintf(cell->text, sizeof cell->text, "%c%d", a->kind == MSI_ACT_FORWARD ? 'F' : 'B', a->micro);
+static void describe_cell(const struct msi_schedule_spec *spec, const struct msi_action *a,
+                          struct schedule_cell *cell) {
+    bool stream = spec->kind == MSI_STREAM, prompt = stream && a->token == 0,
+         backward = a->kind == MSI_ACT_BACKWARD;
+    char letter = prompt ? 'P' : stream ? 'T' : backward ? 'B' : 'F';
+    char chunk[2] = {(char)('a' + a->chunk % 26), '\0'};
+    cell->colour =
+        prompt ? SCHEDULE_PROMPT : (backward ? SCHEDULE_BACKWARD : SCHEDULE_FORWARD) + a->chunk % 2;
+    snprintf(cell->text, sizeof cell->text, "%c%d%s", letter, a->batch * spec->micros + a->micro,
+             spec->chunks > 1 ? chunk : "");
 }
 
 bool schedule_next_cell(const struct schedule_view *view, int stage, uint32_t *at,
                         struct schedule_cell *cell) {
     const struct msi_stage_list *list = &view->schedule.stages[stage];
-    for (; *at < list->n; ++*at) {
-        const struct msi_action *a = &list->actions[*at];
+    for (uint32_t i = *at; i < list->n; i++) {
+        const struct msi_action *a = &list->actions[i];
         if (a->kind != MSI_ACT_FORWARD && a->kind != MSI_ACT_BACKWARD) continue;
-        cell->action = a;
-        cell->start = (long)view->timing.start[stage][*at];
-        cell->end = (long)view->timing.end[stage][*at];
-        name_cell(&view->schedule.spec, cell);
-        ++*at;
+        cell->start = (long)view->timing.start[stage][i];
+        cell->end = (long)view->timing.end[stage][i];
+        describe_cell(&view->schedule.spec, a, cell);
+        *at = i + 1;
         return true;
     }
     return false;
@@ -148,16 +147,17 @@ static void print_list(const struct schedule_view *view, int stage) {
 }
 
 static int write_svg(const struct opt_command *command, const struct schedule_view *view, const char *path) {
+    FILE *out;
     if (view->timing.makespan > SVG_UNITS_MOST)
         return opt_mistake(command, "a picture of %.0f forwards is too wide; the maximum is %d",
                            view->timing.makespan, SVG_UNITS_MOST);
-    bool here = !strcmp(path, "-");
-    FILE *out = here ? stdout : fopen(path, "w");
-    if (out) schedule_write_svg(view, out);
-    bool ok = out && !ferror(out) && fflush(out) == 0;
-    if (out && !here && fclose(out) != 0) ok = false;
-    if (ok) return EXIT_DONE;
-    fprintf(stderr, "%s: %s: %s\n", command->name, path, strerror(errno));
+    mst_status st = output_file_open(path, &out);
+    if (st == MST_OK) {
+        schedule_write_svg(view, out);
+        st = output_file_commit(out, path);
+    }
+    if (st == MST_OK) return EXIT_DONE;
+    opt_failed(command);
     return EXIT_FAILED;
 }
 
@@ -165,24 +165,21 @@ static int unknown_kind(const struct opt_command *command, const char *name) {
     const char *names[MSI_SCHEDULE_KINDS];
     for (int kind = 0; kind < MSI_SCHEDULE_KINDS; kind++) names[kind] = msi_schedule_name(kind);
     const char *near = msi_nearest(name, names, MSI_SCHEDULE_KINDS, sizeof *names);
-    if (near) return opt_mistake(command, "unknown schedule '%s'; did you mean '%s'?", name, near);
+    if (near) return opt_unknown(command->name, "schedule", name, near);
     return opt_mistake(command, "unknown schedule '%s'; use stream, forward, gpipe, 1f1b or interleaved",
                        name);
 }
 
 /* The default is twice as many micro-batches as stages; streaming counts them per batch. */
 static struct msi_schedule_spec spec_of(const struct schedule_options *wanted, int kind) {
-    long stages = wanted->stages ? wanted->stages : 4;
-    long micros = wanted->micros ? wanted->micros : kind == MSI_STREAM ? 1 : 2 * stages;
-    return (struct msi_schedule_spec){.kind = kind,
-                                      .stages = (int)stages,
-                                      .micros = (int)micros,
-                                      .chunks = (int)wanted->chunks,
-                                      .batches = (int)wanted->batches,
-                                      .tokens = (int)(wanted->tokens       ? wanted->tokens
-                                                      : kind == MSI_STREAM ? 4
-                                                                           : 1),
-                                      .inner = (int)wanted->inner};
+    bool stream = kind == MSI_STREAM;
+    struct msi_schedule_spec spec = {.kind = kind, .stages = wanted->stages ? (int)wanted->stages : 4};
+    spec.micros = wanted->micros ? (int)wanted->micros : stream ? 1 : 2 * spec.stages;
+    spec.tokens = wanted->tokens || !stream ? (int)wanted->tokens : 4;
+    spec.chunks = (int)wanted->chunks;
+    spec.batches = (int)wanted->batches;
+    spec.inner = (int)wanted->inner;
+    return spec;
 }
 
 static mst_status set_times(struct schedule_view *view) {

@@ -29,9 +29,12 @@ struct schedule_view {
     int backward; /* units of time that a backward takes */
 };
 
+/* The colours of cells: two for each direction, which alternate between chunks, and one for prompts. */
+enum { SCHEDULE_FORWARD, SCHEDULE_BACKWARD = 2, SCHEDULE_PROMPT = 4 };
+
 /* A compute action with its time; its label is "F3" or "B3", with chunks "F3a", streaming "P3" or "T3". */
 struct schedule_cell {
-    const struct msi_action *action;
+    int colour; /* SCHEDULE_FORWARD, or one more for every second chunk, … */
     long start, end;
     char text[24];
 };

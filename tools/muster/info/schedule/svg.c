@@ -21,19 +21,16 @@ static const char style[] =
     ".f0{fill:#1f62a6}.f1{fill:#123f70}.b0{fill:#1f7038}.b1{fill:#144d26}.p{fill:#7d5a14}}\n"
     "</style>\n";
 
-static const char *class_of(const struct schedule_view *view, const struct msi_action *a) {
-    if (a->kind == MSI_ACT_BACKWARD) return a->chunk % 2 ? "b1" : "b0";
-    if (view->schedule.spec.kind == MSI_STREAM && a->token == 0) return "p";
-    return a->chunk % 2 ? "f1" : "f0";
-}
+/* By the colour of a cell. */
+static const char *const classes[] = {"f0", "f1", "b0", "b1", "p"};
 
-static void draw_cell(const struct schedule_view *view, const struct schedule_cell *cell, int y, FILE *out) {
+static void draw_cell(const struct schedule_cell *cell, int y, FILE *out) {
     long x = LEFT + cell->start * CELL, width = (cell->end - cell->start) * CELL;
     const char *small = width > CELL || strlen(cell->text) < 3 ? ""
                         : cell->text[3]                        ? " class=\"s4\""
                                                                : " class=\"s3\"";
     fprintf(out, "<rect class=\"%s\" x=\"%ld\" y=\"%d\" width=\"%ld\" height=\"%d\" rx=\"3\"/>",
-            class_of(view, cell->action), x + 1, y, width - 2, BAR);
+            classes[cell->colour], x + 1, y, width - 2, BAR);
     fprintf(out, "<text%s x=\"%ld\" y=\"%d\">%s</text>\n", small, x + width / 2, y + BAR / 2 + 4, cell->text);
 }
 
@@ -43,7 +40,7 @@ static void draw_stage(const struct schedule_view *view, int stage, FILE *out) {
     fprintf(out, "<text class=\"n\" x=\"16\" y=\"%d\">stage %d</text>", y + BAR / 2 + 4, stage);
     fprintf(out, "<rect class=\"i\" x=\"%d\" y=\"%d\" width=\"%ld\" height=\"%d\" rx=\"3\"/>\n", LEFT, y,
             (long)view->timing.makespan * CELL, BAR);
-    for (uint32_t at = 0; schedule_next_cell(view, stage, &at, &cell);) draw_cell(view, &cell, y, out);
+    for (uint32_t at = 0; schedule_next_cell(view, stage, &at, &cell);) draw_cell(&cell, y, out);
 }
 
 static void draw_times(const struct schedule_view *view, FILE *out) {
@@ -65,27 +62,26 @@ static void draw_key(struct legend *l, const char *class, const char *label) {
 }
 
 /* Two colours alternate between the chunks. */
-static void draw_chunk_keys(struct legend *l, const char *what, const char *const classes[2], int chunks) {
+static void draw_chunk_keys(struct legend *l, const char *what, int colour, int chunks) {
     char label[64];
     snprintf(label, sizeof label, "%s%s", what,
              chunks == 1   ? ""
              : chunks == 2 ? " of chunk a"
                            : " of chunks a, c, …");
-    draw_key(l, classes[0], label);
-    if (chunks > 1) draw_key(l, classes[1], chunks == 2 ? "of chunk b" : "of b, d, …");
+    draw_key(l, classes[colour], label);
+    if (chunks > 1) draw_key(l, classes[colour + 1], chunks == 2 ? "of chunk b" : "of b, d, …");
 }
 
 static void draw_legend(const struct schedule_view *view, int y, FILE *out) {
-    static const char *const forward[] = {"f0", "f1"}, *const backward[] = {"b0", "b1"};
     const struct msi_schedule_spec *s = &view->schedule.spec;
     struct legend l = {out, LEFT, y};
     if (s->kind == MSI_STREAM) {
-        draw_key(&l, "p", "prompt");
-        draw_key(&l, "f0", "token");
+        draw_key(&l, classes[SCHEDULE_PROMPT], "prompt");
+        draw_key(&l, classes[SCHEDULE_FORWARD], "token");
     } else {
-        draw_chunk_keys(&l, "forward", forward, s->chunks);
+        draw_chunk_keys(&l, "forward", SCHEDULE_FORWARD, s->chunks);
     }
-    if (msi_schedule_trains(s->kind)) draw_chunk_keys(&l, "backward", backward, s->chunks);
+    if (msi_schedule_trains(s->kind)) draw_chunk_keys(&l, "backward", SCHEDULE_BACKWARD, s->chunks);
     draw_key(&l, "i", "idle");
 }
 

@@ -1,4 +1,4 @@
-/* failure.h - finds the rank that made a job fail and describes how it ended. Runs on the loop's thread. */
+/* failure.h - describes how a rank that made a job fail ended. Runs on the loop's thread. */
 #ifndef MUSTER_TOOL_RUN_FAILURE_FAILURE_H
 #define MUSTER_TOOL_RUN_FAILURE_FAILURE_H
 
@@ -6,17 +6,6 @@
 #include "run/ranks/workers.h"
 
 enum { REPORT_MAX = 16384, REPORT_LINES = 20, REPORT_MESSAGE = 2048, ERROR_FILE_LIMIT = 1 << 20 };
-
-/*
- * Follows blame from the first rank that failed: if its last error in muster names a rank of this host that
- * also ended of itself, that rank is the cause, and so on. If ranks blame each other in a circle, the first
- * one is the cause.
- */
-const struct worker *first_failure(const struct worker *first, const struct worker *workers, int n,
-                                   const struct rank_states *states);
-
-/* The rank of the world that a worker's last error in muster blames, or -1. */
-int first_failure_culprit(const struct worker *worker, const struct rank_states *states);
 
 /*
  * Reads the message of an error file as PyTorch's @record writes it, {"message": "text"} or {"message":
@@ -35,7 +24,7 @@ struct report_more {
     const char *flights; /* directory of flight recorder files, or NULL */
 };
 
-/* "rank 2 (pid 4711) was ended by SIGSEGV (Segmentation fault)" */
+/* "rank 2 (pid 4711) was ended by SIGSEGV (Segmentation fault)"; size is at least 64. */
 void report_one_line(const struct worker *worker, char *text, size_t size);
 
 /*

@@ -10,30 +10,24 @@
 #include <string.h>
 #include <time.h>
 
-static void add_signal(struct msi_buf *to, int signal) {
+enum { SIGNAL_TEXT = 96 };
+
+static const char *signal_text(int signal, char out[SIGNAL_TEXT]) {
     const char *name = sigabbrev_np(signal);
     if (name)
-        msi_buf_add_format(to, "SIG%s (%s)", name, sigdescr_np(signal));
+        snprintf(out, SIGNAL_TEXT, "SIG%s (%s)", name, sigdescr_np(signal));
     else
-        msi_buf_add_format(to, "signal %d", signal);
-}
-
-/* Copies the text, cut to size, and frees it. */
-static void finish(struct msi_buf *buf, char *text, size_t size) {
-    snprintf(text, size, "%s", msi_buf_text(buf));
-    msi_buf_free(buf);
+        snprintf(out, SIGNAL_TEXT, "signal %d", signal);
+    return out;
 }
 
 void report_one_line(const struct worker *worker, char *text, size_t size) {
-    struct msi_buf to = {0};
-    msi_buf_add_format(&to, "rank %d (pid %d) ", worker->rank, (int)worker->pid);
-    if (worker->signal) {
-        msi_buf_add_text(&to, "was ended by ");
-        add_signal(&to, worker->signal);
-    } else {
-        msi_buf_add_format(&to, "exited with code %d", worker->code);
-    }
-    finish(&to, text, size);
+    char ended[SIGNAL_TEXT];
+    int n = snprintf(text, size, "rank %d (pid %d) ", worker->rank, (int)worker->pid);
+    if (worker->signal)
+        snprintf(text + n, size - (size_t)n, "was ended by %s", signal_text(worker->signal, ended));
+    else
+        snprintf(text + n, size - (size_t)n, "exited with code %d", worker->code);
 }
 
 /* Where the last lines begin. A first line of which only the end is known is left out. */
@@ -47,12 +41,9 @@ static size_t last_lines(const char *tail, size_t len) {
 }
 
 static void add_lines(struct msi_buf *to, const char *tail, size_t len) {
-    for (size_t at = last_lines(tail, len); at < len;) {
-        const char *newline = memchr(tail + at, '\n', len - at);
-        size_t n = newline ? (size_t)(newline - (tail + at)) : len - at;
-        msi_buf_add_format(to, "    | %.*s\n", (int)n, tail + at);
-        at += n + 1;
-    }
+    size_t at = last_lines(tail, len);
+    struct msi_str rest = msi_str(tail + at, len - at), line;
+    while (msi_str_line(&rest, &line)) msi_buf_add_format(to, "    | %.*s\n", (int)line.n, line.p);
 }
 
 /* "mst_all_reduce #12 of 4 ranks, 1024 f32, at train.c:88 (step)" */
@@ -89,7 +80,7 @@ static void add_message(struct msi_buf *to, const char *message) {
 void report_failure(const struct worker *worker, const char *what_failed, const struct report_more *more,
                     char *text) {
     struct msi_buf to = {0};
-    char when[64] = "unknown", host[MSI_HOST_MAX];
+    char when[64] = "unknown", host[MSI_HOST_MAX], ended[SIGNAL_TEXT];
     struct tm tm;
     if (localtime_r(&worker->ended.tv_sec, &tm)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S%z", &tm);
     msi_buf_add_format(&to,
@@ -100,13 +91,11 @@ void report_failure(const struct worker *worker, const char *what_failed, const 
                        "  pid        %d\n",
                        what_failed, when, msi_host_name(host), worker->rank, worker->local_rank,
                        (int)worker->pid);
-    if (worker->signal) {
-        msi_buf_add_text(&to, "  signal     ");
-        add_signal(&to, worker->signal);
-        msi_buf_add_text(&to, worker->dumped ? ", core dumped\n" : "\n");
-    } else {
+    if (worker->signal)
+        msi_buf_add_format(&to, "  signal     %s%s\n", signal_text(worker->signal, ended),
+                           worker->dumped ? ", core dumped" : "");
+    else
         msi_buf_add_format(&to, "  exit code  %d\n", worker->code);
-    }
     if (more->why[0]) msi_buf_add_format(&to, "  cause      %s\n", more->why);
     add_call(&to, more->state);
     add_error(&to, more->state);
@@ -116,5 +105,6 @@ void report_failure(const struct worker *worker, const char *what_failed, const 
         msi_buf_add_text(&to, "  last lines of its stderr:\n");
         add_lines(&to, more->tail, more->tail_len);
     }
-    finish(&to, text, REPORT_MAX);
+    snprintf(text, REPORT_MAX, "%s", msi_buf_text(&to));
+    msi_buf_free(&to);
 }

@@ -27,26 +27,54 @@ int job_root_status(const struct worker *root) {
     return root->signal ? EXIT_SIGNAL + root->signal : root->code;
 }
 
-/* The message in the root cause's error file. */
-static void read_error_file(const struct job *job, char *text, size_t size) {
-    const struct logs *logs = job->options->logs;
-    char path[PATH_MAX + 128];
-    text[0] = 0;
-    if (!logs) return;
-    logs_path(path, sizeof path, logs->dir, job->assignment.generation, job->root->local_rank, "error.json");
-    error_file_read(path, text, size);
+/* The rank of the world that a worker's last error in muster blames, or -1. */
+static int culprit_of(const struct job *job, const struct worker *worker) {
+    struct rank_state_view view;
+    rank_states_read(job->options->states, worker->local_rank, &view);
+    /* In a world that the program made itself, ranks may have other numbers. */
+    if (!view.has_error || !view.stage.is_here || view.stage.rank != worker->rank) return -1;
+    if (view.is_earlier && strcmp(view.operation, "mst_destroy_process_group") != 0) return -1;
+    return view.culprit;
+}
+
+/* The worker that a worker blames, if that one ended of itself: even with code 0, others still needed it. */
+static const struct worker *blamed_by(const struct job *job, const struct worker *worker) {
+    int index = culprit_of(job, worker) - job->assignment.first_rank;
+    if (index < 0 || index >= job->options->workers.n) return NULL;
+    const struct worker *blamed = &job->workers.list[index];
+    return blamed != worker && !blamed->running && blamed->unasked ? blamed : NULL;
+}
+
+/*
+ * Follows blame from the first rank that failed: if its last error in muster names a rank of this host that
+ * also ended of itself, that rank is the cause, and so on. If ranks blame each other in a circle, the first
+ * one is the cause.
+ */
+static const struct worker *find_root(const struct job *job) {
+    const struct worker *at = job->root;
+    for (int hops = 0; hops < job->options->workers.n; hops++) {
+        const struct worker *next = blamed_by(job, at);
+        if (!next) return at;
+        at = next;
+    }
+    return job->root;
 }
 
 /* Why the generation ended, or "" if no rank is to blame. */
 static void describe_failure(struct job *job, bool again, char text[REPORT_MAX]) {
-    char tail[OUTPUT_TAIL], message[REPORT_MESSAGE], what[64] = "the job";
+    const struct logs *logs = job->options->output.logs;
+    char tail[OUTPUT_TAIL], message[REPORT_MESSAGE] = "", what[64] = "the job", path[PATH_MAX + 128];
     struct rank_state_view state;
     text[0] = 0;
     if (!job->root || job->root->exec_error) return;
     if (again) snprintf(what, sizeof what, "attempt %d", job->assignment.generation);
     size_t len = output_tail(job->output, job->root->local_rank, tail);
     rank_states_read(job->options->states, job->root->local_rank, &state);
-    read_error_file(job, message, sizeof message);
+    if (logs) {
+        logs_path(path, sizeof path, logs->dir, job->assignment.generation, job->root->local_rank,
+                  "error.json");
+        error_file_read(path, message, sizeof message);
+    }
     struct report_more more = {&state, job->why, message,
                                tail,   len,      job->kept_flights ? job->options->trace : NULL};
     report_failure(job->root, what, &more, text);
@@ -59,23 +87,23 @@ static void print_report(struct job *job) {
     describe_failure(job, again, text);
     output_say(job->output, text);
     if (again && text[0])
-        job_say(job, "starting all %d ranks again: restart %d of %d", job->options->n, job->restarts + 1,
-                job->options->max_restarts);
+        output_line(job->output, "starting all %d ranks again: restart %d of %d", job->options->workers.n,
+                    job->restarts + 1, job->options->max_restarts);
 }
 
 /* The coordinator prints the report if this failure is the root cause. */
 static void send_report(struct job *job) {
     char text[REPORT_MAX];
-    struct node_outcome outcome = {.rank = -1, .culprit = -1, .report = text};
+    struct notice outcome = {.rank = -1, .culprit = -1, .text = text};
     if (job->ended && !job->root) return; /* the end of the job stopped the ranks */
     describe_failure(job, job->options->max_restarts > 0, text);
     if (job->root) {
         outcome.rank = job->root->rank;
         outcome.status = job_root_status(job->root);
-        outcome.culprit = first_failure_culprit(job->root, job->options->states);
+        outcome.culprit = culprit_of(job, job->root);
         outcome.final = job->root->exec_error || job->output_broken;
     }
-    node_agent_report_stopped(job->agent, &outcome);
+    node_agent_report_stopped(job->agent, outcome);
 }
 
 static void report(struct job *job) {
@@ -104,14 +132,13 @@ static void on_all_exited(struct job *job) {
     bool failed = job->phase == STOPPING;
     job->phase = DRAINING;
     progress_stop(&job->progress);
-    if (job->root)
-        job->root = first_failure(job->root, job->workers.list, job->options->n, job->options->states);
+    if (job->root) job->root = find_root(job);
     if (job->root && job->root->code == 0 && !job->why[0])
         snprintf(job->why, sizeof job->why, "it exited while other ranks still needed it");
     if (failed) job_keep_flights(job);
     if (!job->stop_signal) uv_timer_stop(&job->deadline);
     workers_end(&job->workers);
-    output_finish(job->output);
+    output_finish(job->output, false);
     if (output_idle(job->output))
         job_on_idle(job);
     else if (job->insisted)
@@ -124,8 +151,8 @@ static void on_deadline(uv_timer_t *timer) {
         job_drop_output(job);
         return;
     }
-    job_say(job, "killing %d of %d ranks, which still run after %g s", job->workers.running, job->options->n,
-            job->options->shutdown_seconds);
+    output_line(job->output, "killing %d of %d ranks, which still run after %g s", job->workers.running,
+                job->options->workers.n, job->options->shutdown_seconds);
     workers_signal(&job->workers, SIGKILL);
 }
 
@@ -158,12 +185,14 @@ static void on_failure(struct job *job, const struct worker *worker) {
     output_catch_up(job->output, worker->local_rank);
     report_one_line(worker, text, sizeof text);
     if (worker->exec_error == ENOEXEC)
-        job_say(job, "cannot run '%s': it is neither a program for this machine nor a script with a #! line",
-                job->options->program);
+        output_line(job->output,
+                    "cannot run '%s': it is neither a program for this machine nor a script with a #! line",
+                    job->options->workers.program);
     else if (worker->exec_error)
-        job_say(job, "cannot run '%s': %s", job->options->program, strerror(worker->exec_error));
+        output_line(job->output, "cannot run '%s': %s", job->options->workers.program,
+                    strerror(worker->exec_error));
     else if (job->workers.running > 0 || job->agent)
-        job_say(job, "%s; ending the other ranks", text);
+        output_line(job->output, "%s; ending the other ranks", text);
     if (job->agent) node_agent_report_failure(job->agent, text);
     if (worker->exec_error)
         job_stop_ranks(job, SIGTERM, true);
@@ -177,7 +206,7 @@ void job_on_absent(void *arg, const struct worker *worker, const char *why) {
     if (job->phase != RUNNING) return;
     job->root = worker;
     snprintf(job->why, sizeof job->why, "%s", why);
-    job_say(job, "%s; ending the other ranks", why);
+    output_line(job->output, "%s; ending the other ranks", why);
     if (job->agent) node_agent_report_failure(job->agent, why);
     job_stop_ranks(job, SIGTERM, true);
 }
@@ -211,17 +240,18 @@ void job_on_broken(void *arg, int error) {
     if (error == EPIPE)
         job->stop_signal = SIGPIPE;
     else
-        job_say(job, "cannot write the ranks' output: %s; ending the ranks", strerror(error));
+        output_line(job->output, "cannot write the ranks' output: %s; ending the ranks", strerror(error));
     job->output_failed = true;
     job_end(job, error == EPIPE ? SIGPIPE : SIGTERM);
 }
 
 void job_on_log_lost(void *arg, int error) {
-    job_say(arg, "cannot write the ranks' logs: %s; continuing without logs", strerror(error));
+    struct job *job = arg;
+    output_line(job->output, "cannot write the ranks' logs: %s; continuing without logs", strerror(error));
 }
 
 void job_kill_ranks(struct job *job) {
-    job_say(job, "killing %d ranks", job->workers.running);
+    output_line(job->output, "killing %d ranks", job->workers.running);
     job->insisted = true;
     workers_signal(&job->workers, SIGKILL);
 }

@@ -49,35 +49,32 @@ static void set_reason(const struct worker *worker, struct flight *flight) {
         report_one_line(worker, flight->reason, sizeof flight->reason);
 }
 
-static void read_one(const struct job *job, const struct worker *worker, struct msi_flight *copy,
-                     struct flight *flight) {
-    flight->any = rank_states_flight(job->options->states, worker->local_rank, copy) &&
-                  msi_flight_read(copy, msi_tick_look(), &flight->snapshot);
+static void read_one(const struct job *job, const struct worker *worker, struct flight *flight) {
+    const struct msi_flight *recorder = rank_states_flight(job->options->states, worker->local_rank);
+    flight->any = recorder && msi_flight_read(recorder, msi_tick_look(), &flight->snapshot);
     rank_states_read(job->options->states, worker->local_rank, &flight->state);
     set_reason(worker, flight);
 }
 
 static bool flights_read(const struct job *job, struct flights *f) {
-    struct msi_flight *copy = aligned_alloc(64, sizeof *copy);
     int size = job->assignment.world_size;
     f->n = job->workers.list ? job->workers.started : 0;
     f->list = calloc((size_t)f->n + 1, sizeof f->list[0]);
     f->ranks = calloc((size_t)size + 1, sizeof f->ranks[0]);
-    bool whole = copy && f->list && f->ranks;
+    bool whole = f->list && f->ranks;
     msi_tick_begin();
     for (int r = 0; r < size && whole; r++)
         f->ranks[r] = (struct msi_flight_rank){.elsewhere = true, .blames = -1};
     for (int i = 0; i < f->n && whole; i++) {
         const struct worker *worker = &job->workers.list[i];
         struct flight *flight = &f->list[i];
-        read_one(job, worker, copy, flight);
+        read_one(job, worker, flight);
         if (worker->rank < size)
             f->ranks[worker->rank] =
                 (struct msi_flight_rank){.view = flight->any ? &flight->snapshot.view : NULL,
                                          .blames = flight->state.has_error ? flight->state.culprit : -1,
                                          .reason = worker->running ? NULL : flight->reason};
     }
-    free(copy);
     return whole;
 }
 
@@ -109,7 +106,7 @@ static bool write_all(struct job *job, const char *dir, const struct flights *f)
         if (!f->list[i].any) continue;
         int error = write_one(job, dir, &job->workers.list[i], &f->list[i]);
         if (error == 0) continue;
-        job_say(job, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
+        output_line(job->output, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
         return false;
     }
     return true;
@@ -125,7 +122,7 @@ void job_keep_flights(struct job *job) {
 
 void job_remove_flights(const struct job *job) {
     char path[PATH_MAX];
-    for (int i = 0; i < job->options->n && job->options->trace; i++) {
+    for (int i = 0; i < job->options->workers.n && job->options->trace; i++) {
         name_file(path, job->options->trace, job->assignment.first_rank + i);
         unlink(path);
     }
@@ -146,13 +143,8 @@ static void add_diagnosis(const struct job *job, const struct flights *f, struct
     if (msi_flight_diagnose(f->ranks, job->assignment.world_size, &diagnoses))
         msi_flight_print_diagnoses(&diagnoses, &lines);
     msi_diagnoses_free(&diagnoses);
-    const char *at = (const char *)lines.data, *end = at + lines.len;
-    while (at < end) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t n = newline ? (size_t)(newline - at) + 1 : (size_t)(end - at);
-        msi_buf_add_format(text, "muster run: %.*s", (int)n, at);
-        at += n;
-    }
+    struct msi_str rest = msi_buf_str(&lines), line;
+    while (msi_str_line(&rest, &line)) msi_buf_add_format(text, "muster run: %.*s\n", (int)line.n, line.p);
     msi_buf_free(&lines);
 }
 
@@ -209,17 +201,17 @@ static void show(struct job *job, const struct flights *f) {
     int n = 0;
     for (int i = 0; i < f->n; i++) n += f->list[i].any;
     if (n == 0) {
-        job_say(
-            job,
+        output_line(
+            job->output,
             "no rank of this node has recorded anything: none has called mst_init, or MUSTER_FLIGHT is 0");
         return;
     }
     const char *dir = choose_directory(job, own);
     if (!dir)
-        job_say(job, "cannot make the directory '%s': %s", own, strerror(errno));
+        output_line(job->output, "cannot create the directory '%s': %s", own, strerror(errno));
     else if (write_all(job, dir, f))
-        job_say(job, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
-                n == 1 ? "" : "s", dir);
+        output_line(job->output, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
+                    n == 1 ? "" : "s", dir);
     print_ranks(job, f);
 }
 

@@ -3,26 +3,14 @@
 
 #include "commands.h"
 #include "run/nodes/node_msg.h"
-#include "run/ranks/spawn.h"
 
 #include "bootstrap/report.h"
 #include "os/host.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void job_say(struct job *job, const char *format, ...) {
-    char text[2048] = "muster run: ";
-    size_t len = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + len, sizeof text - len - 1, format, args);
-    va_end(args);
-    output_say(job->output, strcat(text, "\n"));
-}
 
 bool job_is_coordinator(const struct job *job) {
     return job->agent && job->options->agent->store;
@@ -31,31 +19,24 @@ bool job_is_coordinator(const struct job *job) {
 /* Only the first generation needs its logs; later the ranks' work is worth more. */
 static int begin_logs(struct job *job) {
     int generation = job->assignment.generation;
-    if (!job->options->logs || logs_begin(job->options->logs, generation) == MST_OK) return 0;
-    job_say(job, "%s", mst_last_error()->message);
+    if (!job->options->output.logs || logs_begin(job->options->output.logs, generation) == MST_OK) return 0;
+    output_line(job->output, "%s", mst_last_error()->message);
     return generation == 0 ? -1 : 0;
 }
 
 static int start_workers(struct job *job, struct worker_env *env) {
-    const struct job_options *o = job->options;
-    struct workers_options w = {
-        .loop = &job->loop,
-        .n = o->n,
-        .first_rank = job->assignment.first_rank,
-        .program = o->program,
-        .argv = o->argv,
-        .env = env,
-        .bind = o->bind,
-        .output = o->prefix ? job->output : NULL,
-        .reaper = o->reaper,
-        .files = o->files,
-        .on_exit = job_on_exit,
-        .arg = job,
-    };
+    struct workers_options w = job->options->workers;
     int failed;
+    w.loop = &job->loop;
+    w.first_rank = job->assignment.first_rank;
+    w.env = env;
+    w.output = job->options->output.raw ? NULL : job->output;
+    w.on_exit = job_on_exit;
+    w.arg = job;
     int rc = workers_start(&job->workers, &w, &failed);
     if (rc != 0)
-        job_say(job, "cannot start rank %d: %s; check the limits with 'ulimit -a'", failed, strerror(-rc));
+        output_line(job->output, "cannot start rank %d: %s; check the limits with 'ulimit -a'", failed,
+                    strerror(-rc));
     else
         progress_start(&job->progress);
     return rc;
@@ -64,28 +45,22 @@ static int start_workers(struct job *job, struct worker_env *env) {
 /* On a single node; with several nodes the coordinator does this. See bootstrap/report.h. */
 static void publish_hosts(const struct job *job) {
     char host[MSI_HOST_MAX];
-    struct node_ranks here = {.n = job->options->n, .host = msi_host_name(host)};
-    char *line = node_hosts_write(job->options->facts->run_id, job->assignment.generation, &here, 1);
+    struct node_ranks here = {.n = job->options->workers.n, .host = msi_host_name(host)};
+    char *line = node_hosts_write(job->assignment.run_id, job->assignment.generation, &here, 1);
     if (line) mst_store_append(job->options->store, MSI_LAUNCH_HOSTS_KEY, line, strlen(line));
     free(line);
 }
 
 static int start(struct job *job) {
     const struct node_assignment *a = &job->assignment;
-    struct worker_env_facts facts = *job->options->facts;
     struct worker_env env;
-    facts.world_size = a->world_size;
-    facts.group_rank = a->node;
-    facts.group_world_size = a->nodes;
-    facts.generation = a->generation;
-    if (job->agent) facts.run_id = node_agent_run_id(job->agent);
-    output_begin(job->output, facts.world_size - 1);
-    rank_states_begin(job->options->states, facts.world_size);
+    output_begin(job->output, a->world_size - 1);
+    rank_states_begin(job->options->states, a->world_size);
     job_remove_flights(job);
     if (!job->agent) publish_hosts(job);
-    int rc = worker_env_open(&env, &facts);
+    int rc = worker_env_open(&env, job->options->facts, a);
     if (rc != 0) {
-        job_say(job, "cannot set up the environment: %s", strerror(-rc));
+        output_line(job->output, "cannot set up the environment: %s", strerror(-rc));
         return rc;
     }
     rc = start_workers(job, &env);
@@ -148,12 +123,12 @@ static bool next_generation(struct job *job) {
 
 /* Tells the coordinator that the ranks could not be started. */
 static void report_no_start(struct job *job) {
-    struct node_outcome outcome = {
+    struct notice outcome = {
         .rank = job->assignment.first_rank, .status = EXIT_USAGE, .culprit = -1, .final = true};
     char text[MSI_HOST_MAX + 64], host[MSI_HOST_MAX];
     snprintf(text, sizeof text, "the ranks of host %s could not be started", msi_host_name(host));
     node_agent_report_failure(job->agent, text);
-    node_agent_report_stopped(job->agent, &outcome);
+    node_agent_report_stopped(job->agent, outcome);
 }
 
 static int run_generations(struct job *job) {
@@ -170,19 +145,12 @@ static int run_generations(struct job *job) {
 }
 
 /* From now on no signal may interrupt the cleanup. */
-static void block_signals(const struct job *job) {
-    sigset_t late;
-    sigemptyset(&late);
-    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaddset(&late, spawn_signals[i]);
-    for (int number = 1; number <= SIGNALS_MOST; number++)
-        if (signals_have(&job->options->signals, number)) sigaddset(&late, number);
-    pthread_sigmask(SIG_BLOCK, &late, NULL);
-}
-
 static void close_handles(struct job *job) {
-    block_signals(job);
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
     uv_close((uv_handle_t *)&job->deadline, NULL);
-    if (job->progress.options.loop) progress_close(&job->progress);
+    if (job->progress.loop) progress_close(&job->progress);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
     if (job->agent) node_agent_close(job->agent);
     remote_end(&job->remote);
@@ -192,22 +160,15 @@ static void close_handles(struct job *job) {
 }
 
 int job_run(const struct job_options *options) {
-    struct job job = {.options = options, .assignment = {.world_size = options->n, .nodes = 1}};
-    struct output_options output = {
-        .n = options->n,
-        .agents = options->remote ? options->remote->n : 0,
-        .colours = options->colours,
-        .routes = options->routes,
-        .logs = options->logs,
-        .events = {.on_idle = job_on_idle,
-                   .on_broken = job_on_broken,
-                   .on_lost = job_on_log_lost,
-                   .arg = &job},
-    };
+    struct job job = {.options = options, .assignment = {.nodes = 1, .run_id = options->facts->run_id}};
+    struct output_options output = options->output;
     int status = EXIT_USAGE;
+    output.n = job.assignment.world_size = options->workers.n;
+    output.agents = options->remote ? options->remote->n : 0;
+    output.events = (struct output_events){job_on_idle, job_on_broken, job_on_log_lost, &job};
     int rc = uv_loop_init(&job.loop);
     if (rc != 0) {
-        fprintf(stderr, "muster run: cannot make an event loop: %s\n", uv_strerror(rc));
+        fprintf(stderr, "muster run: cannot create an event loop: %s\n", uv_strerror(rc));
         return EXIT_USAGE;
     }
     uv_timer_init(&job.loop, &job.deadline);
@@ -219,14 +180,14 @@ int job_run(const struct job_options *options) {
     if (rc != 0) {
         fprintf(stderr, "muster run: cannot set up the launcher: %s\n", uv_strerror(rc));
     } else {
-        struct progress_options progress = {.loop = &job.loop,
-                                            .states = options->states,
-                                            .workers = &job.workers,
-                                            .output = job.output,
-                                            .may_redraw = options->prefix,
-                                            .on_absent = job_on_absent,
-                                            .arg = &job};
-        progress_init(&job.progress, &progress);
+        job.progress = (struct progress){.loop = &job.loop,
+                                         .states = options->states,
+                                         .workers = &job.workers,
+                                         .output = job.output,
+                                         .may_redraw = !options->output.raw,
+                                         .on_absent = job_on_absent,
+                                         .arg = &job};
+        progress_init(&job.progress);
         status = run_generations(&job);
         job_end_remote(&job);
     }

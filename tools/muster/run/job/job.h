@@ -3,35 +3,21 @@
 #define MUSTER_TOOL_RUN_JOB_JOB_H
 
 #include "run/nodes/node_agent.h"
-#include "run/output/logs.h"
-#include "run/output/routes.h"
-#include "run/ranks/bind.h"
+#include "run/output/output.h"
 #include "run/ranks/rank_states.h"
-#include "run/ranks/reaper.h"
 #include "run/ranks/signals.h"
-#include "run/ranks/worker_env.h"
+#include "run/ranks/workers.h"
 #include "run/ssh/remote.h"
 
-#include <stdbool.h>
-#include <sys/resource.h>
-
 struct job_options {
-    int n;               /* ranks of this node */
-    const char *program; /* a path */
-    char **argv;
-    const struct worker_env_facts *facts; /* each generation sets some of them */
-    const struct bind *bind;
-    struct reaper *reaper;
+    struct workers_options workers; /* the job sets what changes with a generation, and the callback */
+    struct output_options output;   /* likewise, the numbers and the callbacks */
+    const struct worker_env_facts *facts;
     struct rank_states *states;
-    const struct rlimit *files;  /* the limit on open files of the ranks */
-    bool prefix;                 /* gather their output line by line; else they write to the launcher's */
-    const struct routes *routes; /* of gathered output; NULL: all of it is shown */
-    struct logs *logs;           /* NULL if no route leads to a log */
     int max_restarts;
     double shutdown_seconds; /* how long ranks may take to end after a signal */
-    struct signals signals;  /* that end the job */
+    sigset_t signals;        /* that end the job */
     bool verbose;
-    int colours;                            /* see output.h */
     mst_store *store;                       /* hosted by this launcher; NULL: another launcher hosts it */
     const struct node_agent_options *agent; /* NULL: single node; the job sets loop and events */
     const char *trace;                   /* directory of the ranks' traces and flight recorders; NULL: none */

@@ -14,9 +14,7 @@
 
 #include "run/job/job.h"
 
-#include "run/output/output.h"
 #include "run/ranks/progress.h"
-#include "run/ranks/workers.h"
 
 enum phase { IDLE, RUNNING, STOPPING, DRAINING };
 
@@ -41,7 +39,7 @@ struct job {
     bool output_broken; /* the launcher's stdout or stderr cannot be written: no restart */
     bool in_grace;      /* the grace period before the ranks are told to end */
     bool output_failed;
-    bool insisted; /* the user interrupted twice */
+    bool insisted; /* the user interrupted twice, or while the launcher waits for the agents */
     bool reported;
     bool read_flights; /* the flight recorders of this generation were read, … */
     bool kept_flights; /* … and written to files */
@@ -52,9 +50,6 @@ struct job {
     bool leaving;      /* it only waits for the agents to end */
     bool began;        /* the coordinator has started a generation */
 };
-
-/* Prints a line for the user; format has no newline. */
-void job_say(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Does this launcher coordinate several nodes? */
 bool job_is_coordinator(const struct job *job);

@@ -18,21 +18,22 @@ static void on_start(void *arg, const struct node_assignment *a) {
     job->assignment = *a;
     job->start = true;
     if (job->options->verbose)
-        job_say(job, "generation %d: node %d of %d has ranks %d to %d of %d", a->generation, a->node,
-                a->nodes, a->first_rank, a->first_rank + job->options->n - 1, a->world_size);
+        output_line(job->output, "generation %d: node %d of %d has ranks %d to %d of %d", a->generation,
+                    a->node, a->nodes, a->first_rank, a->first_rank + job->options->workers.n - 1,
+                    a->world_size);
     uv_stop(&job->loop);
 }
 
 static void on_stop(void *arg, int signal, const char *why) {
     struct job *job = arg;
     if (job->start) { /* the ordered generation has not been started yet */
-        struct node_outcome none = {.rank = -1, .culprit = -1, .report = ""};
         job->start = false;
-        node_agent_report_stopped(job->agent, &none);
+        node_agent_report_stopped(job->agent, (struct notice){.rank = -1, .culprit = -1});
     }
+    if (job->phase == DRAINING && signal == SIGKILL) job_drop_output(job);
     if (job->phase != RUNNING && job->phase != STOPPING) return;
     if (job->phase == RUNNING && why[0] && !job->stop_signal)
-        job_say(job, "%s; ending the ranks of this node", why);
+        output_line(job->output, "%s; ending the ranks of this node", why);
     if (signal == SIGKILL)
         job_kill_ranks(job);
     else if (signal)
@@ -52,33 +53,19 @@ static void on_end(void *arg, int status, const char *why) {
     struct job *job = arg;
     job->ended = true;
     job->status = status;
-    if (status != EXIT_DONE && why[0] && !job->stop_signal) job_say(job, "%s", why);
+    if (status != EXIT_DONE && why[0] && !job->stop_signal) output_line(job->output, "%s", why);
     if (job->phase == RUNNING || job->phase == STOPPING)
         job_stop_ranks(job, SIGTERM, true);
     else if (job->phase == IDLE)
         uv_stop(&job->loop);
 }
 
-static void on_say(void *arg, const char *line) {
-    job_say(arg, "%s", line);
-}
-
-static void on_report(void *arg, const char *text) {
-    struct job *job = arg;
-    output_say(job->output, text);
-}
-
 int job_open_agent(struct job *job) {
     if (!job->options->agent) return 0;
     struct node_agent_options options = *job->options->agent;
     options.loop = &job->loop;
-    options.events = (struct node_agent_events){.on_start = on_start,
-                                                .on_stop = on_stop,
-                                                .on_signal = on_signal,
-                                                .on_end = on_end,
-                                                .on_say = on_say,
-                                                .on_report = on_report,
-                                                .arg = job};
+    options.output = job->output;
+    options.events = (struct node_agent_events){on_start, on_stop, on_signal, on_end, job};
     return node_agent_open(&job->agent, &options);
 }
 
@@ -104,9 +91,8 @@ int job_start_remote(struct job *job) {
     struct remote_options options = *job->options->remote;
     options.loop = &job->loop;
     options.output = job->output;
-    options.raw = !job->options->prefix;
-    options.slots = job->options->reaper->slots + job->options->n;
-    options.files = job->options->files;
+    options.groups = job->options->workers.reaper->groups + job->options->workers.n;
+    options.files = job->options->workers.files;
     options.on_end = on_agent_end;
     options.arg = job;
     return remote_start(&job->remote, &options);
@@ -121,20 +107,25 @@ static void on_agents_late(uv_timer_t *timer) {
         return;
     }
     if (!hurry)
-        job_say(job, "killing the launchers on %d hosts, which still run after the end of the job",
-                job->remote.left);
-    remote_kill(&job->remote);
+        output_line(job->output,
+                    "killing the launchers on %d hosts, which still run after the end of the job",
+                    job->remote.left);
+    job->insisted |= hurry;
+    remote_kill(&job->remote, true);
 }
 
+/* If the user wants the launcher to end, it does not wait for the reader of its output. */
 void job_end_remote(struct job *job) {
     if (!job->options->remote) return;
     job->leaving = true;
-    if (!job->began)
-        remote_cancel(&job->remote); /* after a start all agents run, even if their mark was not read yet */
+    job->insisted = false;
+    /* After a start all agents run, even if their mark was not read yet. */
+    if (!job->began) remote_kill(&job->remote, false);
     bool hurry = job->told_to_end || job->output_broken;
     uint64_t ms = (uint64_t)(job->options->shutdown_seconds * 1000) + (hurry ? 0 : AGENT_SLACK_MS);
     uv_timer_start(&job->deadline, on_agents_late, ms, ms);
     while (job->remote.left > 0) uv_run(&job->loop, UV_RUN_ONCE);
-    output_finish_agents(job->output);
-    while (!output_idle(job->output)) uv_run(&job->loop, UV_RUN_ONCE);
+    output_finish(job->output, true);
+    while (!output_idle(job->output) && !job->insisted) uv_run(&job->loop, UV_RUN_ONCE);
+    if (!output_idle(job->output)) output_abandon(job->output);
 }

@@ -21,8 +21,8 @@ static void on_interrupt(struct job *job) {
         return;
     }
     job->stop_signal = SIGINT;
-    job_say(job, "interrupted; waiting for %d ranks to end (a second interrupt kills them)",
-            job->workers.running);
+    output_line(job->output, "interrupted; waiting for %d ranks to end (a second interrupt kills them)",
+                job->workers.running);
     job_end(job, SIGINT);
 }
 
@@ -30,7 +30,7 @@ static void on_interrupt(struct job *job) {
 static void interrupt_others(struct job *job, int signal) {
     if (job->interrupts++ == 0) job->stop_signal = signal;
     if (signal == SIGINT && job->interrupts == 1)
-        job_say(job, "interrupted; waiting for the ranks to end (a second interrupt kills them)");
+        output_line(job->output, "interrupted; waiting for the ranks to end (a second interrupt kills them)");
     node_agent_interrupt(job->agent, job->interrupts == 1 ? signal : SIGKILL);
 }
 
@@ -44,10 +44,11 @@ static void leave_at_once(struct job *job, int signal) {
 
 static void on_signal(uv_signal_t *handle, int signal) {
     struct job *job = handle->data;
-    bool ends = signals_have(&job->options->signals, signal);
+    bool ends = sigismember(&job->options->signals, signal) == 1;
     job->told_to_end |= ends;
     if (job->leaving) {
-        if (ends) remote_kill(&job->remote);
+        job->insisted |= ends;
+        if (ends) remote_kill(&job->remote, true);
     } else if (job->phase == IDLE && ends && job_is_coordinator(job) && job->interrupts < 2) {
         interrupt_others(job, signal);
     } else if (job->phase == IDLE && ends) {
@@ -76,7 +77,7 @@ int job_catch_signals(struct job *job) {
     for (int number = 1; number <= SIGNALS_MOST; number++) {
         uv_signal_t *handle = &job->signals[job->n_signals];
         bool wanted = number == SIGTSTP || number == SIGUSR1 || number == SIGUSR2 ||
-                      signals_have(&job->options->signals, number);
+                      sigismember(&job->options->signals, number) == 1;
         if (!wanted || spawn_was_ignored(number)) continue;
         int rc = uv_signal_init(&job->loop, handle);
         if (rc != 0) return rc;

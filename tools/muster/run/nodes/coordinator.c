@@ -102,7 +102,7 @@ static const struct node *find_root(const struct coordinator *c) {
     const struct node *cause = c->cause, *failed = NULL;
     for (const struct node *node = c->nodes; node; node = node->next) {
         if (!node_has_failed(node)) continue;
-        if (cause->culprit >= 0 && node->rank == cause->culprit) return node;
+        if (cause->outcome.culprit >= 0 && node->outcome.rank == cause->outcome.culprit) return node;
         if (!failed) failed = node;
     }
     return failed && !node_has_failed(cause) ? failed : cause;
@@ -112,14 +112,14 @@ static void after_failure(struct coordinator *c, double now) {
     const struct node *root = find_root(c);
     char name[NODE_NAME], text[TEXT];
     if (root->report) c->options.report(c->options.arg, root->report);
-    if (!root->final && !c->signal && c->restarts < c->options.max_restarts) {
+    if (!root->outcome.final && !c->signal && c->restarts < c->options.max_restarts) {
         c->restarts++;
         say(c, "starting all ranks again: restart %d of %d", c->restarts, c->options.max_restarts);
         gather(c, now);
         return;
     }
-    snprintf(text, sizeof text, "rank %d failed on %s", root->rank, node_name(root, name));
-    end_job(c, root->status ? root->status : EXIT_FAILED, text, now);
+    snprintf(text, sizeof text, "rank %d failed on %s", root->outcome.rank, node_name(root, name));
+    end_job(c, root->outcome.status ? root->outcome.status : EXIT_FAILED, text, now);
 }
 
 static void after_loss(struct coordinator *c, double now) {
@@ -129,7 +129,7 @@ static void after_loss(struct coordinator *c, double now) {
     snprintf(text, sizeof text, "%s %s", node_name(c->cause, name),
              c->cause->leaving ? "has left" : "was lost");
     if (n >= o->min) {
-        say(c, "%s; going on with %d node%s", text, n, n == 1 ? "" : "s");
+        say(c, "%s; continuing with %d node%s", text, n, n == 1 ? "" : "s");
         gather(c, now);
     } else if (c->restarts < o->max_restarts) {
         c->restarts++;
@@ -264,10 +264,7 @@ static void node_stopped(struct coordinator *c, struct node *node, const struct 
     char name[NODE_NAME], text[TEXT];
     if (!node_has_ranks(node)) return;
     node->stopped = true;
-    node->rank = n->rank;
-    node->status = n->status;
-    node->culprit = n->culprit;
-    node->final = n->final;
+    node->outcome = *n;
     if (n->text[0]) node->report = strdup(n->text);
     if (n->rank >= 0) {
         snprintf(text, sizeof text, "rank %d failed on %s", n->rank, node_name(node, name));
@@ -327,7 +324,7 @@ static void drop_stuck(struct coordinator *c, double now) {
     char name[NODE_NAME];
     for (struct node *node = c->nodes; node; node = node->next) {
         if (!node_has_ranks(node)) continue;
-        say(c, "%s has not ended its ranks in %g s; going on without it", node_name(node, name),
+        say(c, "%s has not ended its ranks in %g s; continuing without it", node_name(node, name),
             c->options.stop_seconds);
         order(c, (struct order){.kind = ORDER_REFUSE,
                                 .ticket = node->ticket,

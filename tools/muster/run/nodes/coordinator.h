@@ -14,9 +14,8 @@
 #ifndef MUSTER_TOOL_RUN_NODES_COORDINATOR_H
 #define MUSTER_TOOL_RUN_NODES_COORDINATOR_H
 
+#include "run/nodes/hosts.h"
 #include "run/nodes/node_msg.h"
-
-#include <stdbool.h>
 
 struct coordinator;
 
@@ -27,7 +26,7 @@ struct coordinator_options {
     double last_call_seconds; /* with min nodes, how long it waits for more before the first generation */
     double stop_seconds;      /* a node that takes longer to end its ranks counts as lost */
     double progress_seconds;  /* after which it reports the missing nodes */
-    const char *const *names; /* hosts by node rank if they are known beforehand, else NULL */
+    const struct host *hosts; /* by node rank if they are known beforehand, else NULL */
     void (*order)(void *arg, const struct order *order);
     void (*say)(void *arg, const char *text);    /* a line for the user, without its newline */
     void (*report)(void *arg, const char *text); /* the report of a failure */

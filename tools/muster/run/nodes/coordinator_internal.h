@@ -13,10 +13,8 @@ struct node {
     bool takes_part; /* in this generation */
     bool stopped;    /* all its ranks have exited */
     bool leaving, lost;
-    /* Its notice that it has stopped: */
-    int rank, status, culprit;
-    bool final;
-    char *report;
+    struct notice outcome; /* its notice that it has stopped */
+    char *report;          /* the text of outcome */
     char host[NODE_HOST_MAX];
 };
 

@@ -32,7 +32,7 @@ bool node_has_ranks(const struct node *node) {
 }
 
 bool node_has_failed(const struct node *node) {
-    return node->takes_part && node->rank >= 0;
+    return node->takes_part && node->outcome.rank >= 0;
 }
 
 bool node_is_eligible(const struct coordinator *c, const struct node *node) {
@@ -78,9 +78,8 @@ int node_compare(const void *a, const void *b) {
 
 void node_begin(struct node *node) {
     node->takes_part = true;
-    node->stopped = node->final = false;
-    node->rank = node->culprit = -1;
-    node->status = 0;
+    node->stopped = false;
+    node->outcome = (struct notice){.rank = -1, .culprit = -1};
     free(node->report);
     node->report = NULL;
 }
@@ -94,8 +93,7 @@ struct node *node_add(struct coordinator *c, const struct notice *n) {
                           .n = n->n,
                           .pid = n->pid,
                           .stopped = true,
-                          .rank = -1,
-                          .culprit = -1};
+                          .outcome = {.rank = -1, .culprit = -1}};
     snprintf(node->host, sizeof node->host, "%s", n->text);
     *end = node;
     return node;
@@ -119,12 +117,12 @@ static void add_to_list(char list[TEXT / 2], int i, int n, const char *name) {
 
 static void list_missing(const struct coordinator *c, char list[TEXT / 2]) {
     int n = 0, missing = c->options.min - node_count_eligible(c);
-    bool ranked = c->nodes ? c->nodes->node_rank >= 0 : c->options.names != NULL;
+    bool ranked = c->nodes ? c->nodes->node_rank >= 0 : c->options.hosts != NULL;
     char name[NODE_NAME];
     for (int i = 0; i < c->options.max && ranked && n < missing; i++) {
         if (node_find_rank(c, i)) continue;
-        if (c->options.names)
-            snprintf(name, sizeof name, "node %d, host %s", i, c->options.names[i]);
+        if (c->options.hosts)
+            snprintf(name, sizeof name, "node %d, host %s", i, c->options.hosts[i].name);
         else
             snprintf(name, sizeof name, "node %d", i);
         add_to_list(list, n++, missing, name);

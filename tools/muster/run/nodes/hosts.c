@@ -5,12 +5,12 @@
 #include "cli/options.h"
 #include "cli/text.h"
 #include "os/clock.h"
+#include "os/file.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ static mst_status split_host(const struct reader *r, char **host, char **count) 
         *close++ = 0;
         *host = text + 1;
         if (!is_ipv6(*host)) return refuse_word(r, "has no IPv6 address in its brackets");
-        if (*close && *close != ':') return refuse_word(r, "has something other than ':N' behind ']'");
+        if (*close && *close != ':') return refuse_word(r, "has something other than ':N' after ']'");
         if (*close) *count = close + 1;
         return MST_OK;
     }
@@ -118,15 +118,12 @@ static mst_status split_word(const struct reader *r, char name[HOSTS_NAME_MAX], 
     return count ? read_number(r, count, ranks) : MST_OK;
 }
 
-/* The capacity of the list is the next power of two. */
 static mst_status append(struct reader *r, const char *name, struct host **added) {
     struct hosts *h = &r->hosts;
     if (h->n >= HOSTS_MAX) return refuse(r, "there are more than %d hosts", HOSTS_MAX);
-    if ((h->n & (h->n - 1)) == 0) {
-        struct host *grown = realloc(h->list, sizeof grown[0] * (h->n > 0 ? 2 * (size_t)h->n : 1));
-        if (!grown) return msi_fail_memory();
-        h->list = grown;
-    }
+    struct host *grown = realloc(h->list, sizeof grown[0] * ((size_t)h->n + 1));
+    if (!grown) return msi_fail_memory();
+    h->list = grown;
     *added = &h->list[h->n++];
     **added = (struct host){.ranks = 0};
     strcpy((*added)->name, name);
@@ -164,10 +161,8 @@ mst_status hosts_read_list(const char *text, struct hosts *hosts) {
     for (const char *at = text; st == MST_OK && *text; at++) {
         char name[HOSTS_NAME_MAX];
         int ranks = 0;
-        size_t len = strcspn(at, ","), shown = len > 0 ? len : strlen(text);
-        if (shown >= sizeof r.word) shown = sizeof r.word - 1;
-        memcpy(r.word, len > 0 ? at : text, shown);
-        r.word[shown] = 0;
+        size_t len = strcspn(at, ",");
+        msi_str_copy(len > 0 ? msi_str(at, len) : msi_cstr(text), r.word, sizeof r.word);
         if (len == 0)
             st = refuse_word(&r, "has an empty entry between commas");
         else if (len >= sizeof r.word)
@@ -222,52 +217,31 @@ static mst_status read_line(struct reader *r, const char *text, size_t len) {
 mst_status hosts_read_lines(const char *file, const char *text, size_t len, struct hosts *hosts) {
     struct reader r = {.file = file};
     mst_status st = MST_OK;
-    while (st == MST_OK && len > 0) {
-        const char *newline = memchr(text, '\n', len);
-        size_t line = newline ? (size_t)(newline - text) : len, used = newline ? line + 1 : line;
+    struct msi_str rest = msi_str(text, len), line;
+    while (st == MST_OK && msi_str_line(&rest, &line)) {
         r.line++;
-        st = read_line(&r, text, line);
-        text += used;
-        len -= used;
+        st = read_line(&r, line.p, line.n);
     }
     return finish(&r, st, hosts);
 }
 
-/* Returns the number of bytes, at most HOSTS_FILE_MAX + 1, or a negative errno. */
-static ssize_t read_all(int fd, char *text, int ms) {
-    int64_t deadline = msi_deadline(ms);
-    size_t len = 0;
-    while (len <= HOSTS_FILE_MAX) {
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (poll(&ready, 1, msi_ms_until(deadline)) == 0) return -ETIMEDOUT;
-        ssize_t n = read(fd, text + len, HOSTS_FILE_MAX + 1 - len);
-        if (n == 0) break;
-        if (n > 0)
-            len += (size_t)n;
-        else if (errno != EAGAIN && errno != EINTR)
-            return -errno;
-    }
-    return (ssize_t)len;
-}
-
 /* With O_NONBLOCK and a deadline, because a pipe may have no writer or never end. */
 mst_status hosts_read_file(const char *path, struct hosts *hosts) {
-    char *text = malloc(HOSTS_FILE_MAX + 1);
-    if (!text) return msi_fail_memory();
+    struct msi_buf text = {0};
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    ssize_t len = fd >= 0 ? read_all(fd, text, FILE_SECONDS * 1000) : -errno;
+    int error = fd < 0 ? errno : msi_read_all(fd, HOSTS_FILE_MAX, msi_deadline(FILE_SECONDS * 1000), &text);
     mst_status st;
-    if (len == -ETIMEDOUT)
+    if (error == ETIMEDOUT)
         st = msi_fail(MST_ERR_TIMEOUT, NULL, "%s: it did not end within %d s", path, FILE_SECONDS);
-    else if (len < 0)
-        st = msi_fail(MST_ERR_SYSTEM, NULL, "%s: cannot %s it: %s", path, fd < 0 ? "open" : "read",
-                      strerror((int)-len));
-    else if (len > HOSTS_FILE_MAX)
+    else if (error == EFBIG)
         st = msi_fail(MST_ERR_LIMIT, NULL, "%s: it is longer than %d bytes", path, HOSTS_FILE_MAX);
+    else if (error)
+        st = msi_fail(MST_ERR_SYSTEM, NULL, "%s: cannot %s it: %s", path, fd < 0 ? "open" : "read",
+                      strerror(error));
     else
-        st = hosts_read_lines(path, text, (size_t)len, hosts);
+        st = hosts_read_lines(path, msi_buf_text(&text), text.len, hosts);
     if (fd >= 0) close(fd);
-    free(text);
+    msi_buf_free(&text);
     return st;
 }
 
@@ -289,7 +263,7 @@ mst_status hosts_nproc(const struct host *host, const char *nproc, char text[HOS
                         nproc);
     long long sum = host->ranks + host->open * each;
     if (sum > HOSTS_RANKS_MAX)
-        return msi_fail(MST_ERR_INVALID, NULL, "host %s has %lld ranks, and %d is the most", host->name, sum,
+        return msi_fail(MST_ERR_INVALID, NULL, "host %s has %lld ranks; the limit is %d", host->name, sum,
                         HOSTS_RANKS_MAX);
     snprintf(text, HOSTS_NPROC_MAX, "%lld", sum);
     return MST_OK;

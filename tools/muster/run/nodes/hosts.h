@@ -13,7 +13,6 @@
 
 #include <muster/status.h>
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum {

@@ -9,7 +9,6 @@
 #include "os/host.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,14 +52,17 @@ static void end(struct node_agent *a, int status, const char *why) {
     if (a->ended) return;
     a->ended = true;
     if (status == EXIT_DONE && a->joined && a->generation < 0)
-        events->on_say(events->arg, "the job has ended; there was no place for this node");
+        output_line(a->options.output, "the job has ended; there was no place for this node");
     events->on_end(events->arg, status, why);
 }
 
 /* Orders may be forged: those that do not fit this node are ignored. */
 static void start(struct node_agent *a, const struct order *o) {
-    struct node_assignment assignment = {
-        .generation = o->generation, .world_size = o->world_size, .node = -1, .nodes = o->nodes};
+    struct node_assignment assignment = {.generation = o->generation,
+                                         .world_size = o->world_size,
+                                         .node = -1,
+                                         .nodes = o->nodes,
+                                         .run_id = a->run_id};
     if (a->has_ranks || o->generation <= a->generation) return;
     for (int i = 0; i < o->nodes; i++) {
         const struct node_ranks *r = &o->ranks[i];
@@ -105,13 +107,11 @@ static void carry_out(struct node_agent *a, const struct order *o) {
 /* A member that waits says so, at growing intervals. */
 static void on_wait(uv_timer_t *timer) {
     struct node_agent *a = timer->data;
-    char text[NODE_HOST_MAX + 128];
     if (a->ended || a->generation >= 0 || a->options.quiet) return;
-    snprintf(text, sizeof text,
-             a->joined ? "waiting: the coordinator at %s has not started this node's ranks yet"
-                       : "waiting: no coordinator answers at %s",
-             a->endpoint);
-    a->options.events.on_say(a->options.events.arg, text);
+    output_line(a->options.output,
+                a->joined ? "waiting: the coordinator at %s has not started this node's ranks yet"
+                          : "waiting: no coordinator answers at %s",
+                a->endpoint);
     a->waited *= 2;
     uv_timer_start(timer, on_wait, (uint64_t)(a->waited * 1000), 0);
 }
@@ -147,17 +147,16 @@ static void on_order(void *arg, const struct order *order) {
 
 static void on_say(void *arg, const char *text) {
     struct node_agent *a = arg;
-    a->options.events.on_say(a->options.events.arg, text);
+    output_line(a->options.output, "%s", text);
 }
 
 static void on_report(void *arg, const char *text) {
     struct node_agent *a = arg;
     a->reported = true;
-    a->options.events.on_report(a->options.events.arg, text);
+    output_say(a->options.output, text);
 }
 
-static void on_line(void *arg, char *line) {
-    struct node_agent *a = arg;
+void node_agent_on_line(struct node_agent *a, char *line) {
     struct notice notice;
     struct order order;
     if (a->coordinator) {
@@ -172,8 +171,7 @@ static void on_line(void *arg, char *line) {
     }
 }
 
-static void on_open(void *arg, int ticket, const char *run_id) {
-    struct node_agent *a = arg;
+void node_agent_on_open(struct node_agent *a, int ticket, const char *run_id) {
     const struct node_agent_options *o = &a->options;
     char host[MSI_HOST_MAX], text[NODE_HOST_MAX * 2 + 64];
     a->ticket = ticket;
@@ -195,11 +193,11 @@ static void on_open(void *arg, int ticket, const char *run_id) {
                               .text = msi_host_name(host)});
 }
 
-static void on_lost(void *arg, const char *why, bool never_opened) {
-    struct node_agent *a = arg;
-    const char *what = a->coordinator ? "the launcher's own store fails"
+void node_agent_on_lost(struct node_agent *a, const char *why) {
+    bool never_opened = !a->run_id[0];
+    const char *what = a->coordinator ? "the launcher's own store has failed"
                        : never_opened ? "cannot join the job"
-                                      : "the coordinator of the job is gone";
+                                      : "the coordinator of the job was lost";
     char text[1024];
     snprintf(text, sizeof text, "%s: %s", what, why);
     end(a, never_opened ? EXIT_USAGE : EXIT_FAILED, text);
@@ -215,7 +213,7 @@ static int open_coordinator(struct node_agent *a) {
         .last_call_seconds = o->rendezvous->last_call_seconds,
         .stop_seconds = o->shutdown_seconds + STOP_SLACK_SECONDS,
         .progress_seconds = rendezvous_report_after(),
-        .names = o->names,
+        .hosts = o->hosts,
         .order = on_order,
         .say = on_say,
         .report = on_report,
@@ -227,59 +225,30 @@ static int open_coordinator(struct node_agent *a) {
     return 0;
 }
 
-static int open_link(struct node_agent *a) {
-    const struct node_agent_options *o = &a->options;
-    struct node_link_options options = {
-        .loop = o->loop,
-        .store = o->store,
-        .endpoint = a->endpoint,
-        .run_id = o->run_id,
-        .connect_seconds = o->rendezvous->join_seconds,
-        .events = {.on_open = on_open, .on_line = on_line, .on_lost = on_lost, .arg = a},
-    };
-    return node_link_open(&a->link, &options);
-}
-
 int node_agent_open(struct node_agent **made, const struct node_agent_options *options) {
     struct node_agent *a = calloc(1, sizeof *a);
     if (!a) return -ENOMEM;
+    *made = a;
     a->options = *options;
     msi_address_format(&options->rendezvous->address, a->endpoint);
     a->generation = -1;
     a->waited = rendezvous_report_after();
     uv_timer_init(options->loop, &a->timer);
     a->timer.data = a;
-    int rc = open_link(a);
-    if (rc == 0)
-        rc = options->store ? open_coordinator(a)
-                            : uv_timer_start(&a->timer, on_wait, (uint64_t)(a->waited * 1000), 0);
-    if (rc == 0) {
-        *made = a;
-        return 0;
-    }
-    if (a->link) node_link_close(a->link, true);
-    uv_close((uv_handle_t *)&a->timer, NULL);
-    uv_run(options->loop, UV_RUN_NOWAIT);
-    node_agent_free(a);
-    return rc;
-}
-
-const char *node_agent_run_id(const struct node_agent *a) {
-    return a->run_id;
+    int rc = node_link_open(&a->link, &a->options, a->endpoint, a);
+    if (rc != 0) return rc;
+    return options->store ? open_coordinator(a)
+                          : uv_timer_start(&a->timer, on_wait, (uint64_t)(a->waited * 1000), 0);
 }
 
 void node_agent_report_failure(struct node_agent *a, const char *text) {
     notify(a, (struct notice){.kind = NOTICE_FAILED, .text = text});
 }
 
-void node_agent_report_stopped(struct node_agent *a, const struct node_outcome *outcome) {
+void node_agent_report_stopped(struct node_agent *a, struct notice outcome) {
     a->has_ranks = false;
-    notify(a, (struct notice){.kind = NOTICE_STOPPED,
-                              .rank = outcome->rank,
-                              .status = outcome->status,
-                              .culprit = outcome->culprit,
-                              .final = outcome->final,
-                              .text = outcome->report});
+    outcome.kind = NOTICE_STOPPED;
+    notify(a, outcome);
 }
 
 void node_agent_forward_signal(struct node_agent *a, int signal) {
@@ -308,7 +277,7 @@ void node_agent_fail(struct node_agent *a, int status, const char *text) {
  */
 void node_agent_close(struct node_agent *a) {
     if (!a->coordinator && a->joined) notify(a, (struct notice){.kind = NOTICE_LEAVE});
-    node_link_close(a->link, !a->has_ranks);
+    if (a->link) node_link_close(a->link, !a->has_ranks);
     uv_close((uv_handle_t *)&a->timer, NULL);
 }
 

@@ -6,62 +6,47 @@
 #ifndef MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
 #define MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
 
+#include "run/nodes/hosts.h"
+#include "run/nodes/node_msg.h"
 #include "run/nodes/rendezvous.h"
-
-#include <muster/muster.h>
-
-#include <stdbool.h>
-#include <uv.h>
+#include "run/output/output.h"
+#include "run/ranks/worker_env.h"
 
 struct node_agent;
-
-/* A generation, as seen from one node. */
-struct node_assignment {
-    int generation;
-    int first_rank, world_size;
-    int node, nodes; /* node is -1 if this node has no ranks in it */
-};
 
 struct node_agent_events {
     void (*on_start)(void *arg, const struct node_assignment *assignment); /* start the ranks */
     void (*on_stop)(void *arg, int signal, const char *why); /* end the ranks; signal as in struct order */
     void (*on_signal)(void *arg, int signal); /* send the ranks a signal that does not end them */
     void (*on_end)(void *arg, int status, const char *why); /* the last event */
-    void (*on_say)(void *arg, const char *line);
-    void (*on_report)(void *arg, const char *text); /* of a failure on any node */
     void *arg;
 };
 
 struct node_agent_options {
     uv_loop_t *loop;
+    struct output *output;
     const struct rendezvous *rendezvous;
     mst_store *store;   /* hosted by this launcher, which is the coordinator; NULL: join another */
     const char *run_id; /* of the job; NULL: the coordinator's */
     int n;              /* ranks of this node; 0: it only coordinates */
     int max_restarts;
     double shutdown_seconds;
-    const char *const *names; /* see coordinator.h */
+    const struct host *hosts; /* see coordinator.h */
     bool quiet; /* all launchers share one stderr: the coordinator alone says what concerns all */
     struct node_agent_events events;
 };
 
-/* 0, or a negative errno. options is copied, what it points to is borrowed. */
+/*
+ * 0, or a negative errno. options is copied, what it points to is borrowed. If *agent is set, close and free
+ * it even after a failure.
+ */
 int node_agent_open(struct node_agent **agent, const struct node_agent_options *options);
-
-/* The job's id; "" before the coordinator has answered. */
-const char *node_agent_run_id(const struct node_agent *agent);
 
 /* A rank of this node has failed; text is one line. */
 void node_agent_report_failure(struct node_agent *agent, const char *text);
 
-/* All ranks of this node have exited. rank is the one that failed first, or -1. */
-struct node_outcome {
-    int rank, status;
-    int culprit; /* the rank that the failed rank blames, or -1 */
-    bool final;  /* a restart would fail in the same way */
-    const char *report;
-};
-void node_agent_report_stopped(struct node_agent *agent, const struct node_outcome *outcome);
+/* All ranks of this node have exited. The agent sets kind, ticket and generation. */
+void node_agent_report_stopped(struct node_agent *agent, struct notice outcome);
 
 /* On the coordinator: sends the signal to the ranks of the other nodes. Elsewhere it does nothing. */
 void node_agent_forward_signal(struct node_agent *agent, int signal);

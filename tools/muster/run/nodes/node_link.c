@@ -12,13 +12,12 @@
 #include "base/error.h"
 #include "bootstrap/report.h"
 #include "os/clock.h"
+#include "os/thread.h"
 #include "store/store.h"
 #include "wire/cursor.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,19 +29,16 @@ static const char info_key[] = "muster/launch/job", tickets_key[] = "muster/laun
 static const char *const log_keys[NODE_LOGS] = {"muster/launch/notices", MSI_LAUNCH_HOSTS_KEY,
                                                 "muster/launch/orders", NODE_ENDED_KEY};
 
-struct event {
-    struct event *next;
-    enum { EVENT_OPEN, EVENT_LINE, EVENT_LOST } kind;
-    bool never_opened;
-    char text[];
-};
+enum event { EVENT_OPEN = 'o', EVENT_LINE = 'l', EVENT_LOST = 'x' };
 
 struct node_link {
-    struct node_link_options options;
+    const struct node_agent_options *options;
+    const char *endpoint;
+    struct node_agent *agent;
     pthread_t thread;
     uv_async_t async;
-    pthread_mutex_t lock; /* of what follows */
-    struct event *inbox, **inbox_end;
+    pthread_mutex_t lock;             /* of what follows */
+    struct msi_buf inbox;             /* events: each is its kind and a text with its NUL */
     struct msi_buf outbox[NODE_LOGS]; /* lines to send */
     mst_cancel *token;
     bool closing, cleanly;
@@ -55,42 +51,40 @@ struct node_link {
     size_t seen;      /* bytes of the log; a part of a line at its end is never delivered */
 };
 
-static void push_event(struct node_link *link, int kind, struct msi_str text, bool never_opened) {
-    struct event *event = malloc(sizeof *event + text.n + 1);
-    if (!event) return; /* only a launcher without memory misses an event */
-    *event = (struct event){.kind = kind, .never_opened = never_opened};
-    memcpy(event->text, text.p, text.n);
-    event->text[text.n] = 0;
+/* Only a launcher without memory misses an event. */
+static void push_event(struct node_link *link, enum event kind, struct msi_str text) {
     pthread_mutex_lock(&link->lock);
-    *link->inbox_end = event;
-    link->inbox_end = &event->next;
+    if (msi_buf_reserve(&link->inbox, text.n + 2)) {
+        msi_buf_add_u8(&link->inbox, (uint8_t)kind);
+        msi_buf_add(&link->inbox, text.p, text.n);
+        msi_buf_add_u8(&link->inbox, 0);
+    }
+    link->inbox.failed = false;
     pthread_mutex_unlock(&link->lock);
     uv_async_send(&link->async);
 }
 
 static void on_async(uv_async_t *async) {
     struct node_link *link = async->data;
-    const struct node_link_events *events = &link->options.events;
     pthread_mutex_lock(&link->lock);
-    struct event *event = link->inbox;
-    link->inbox = NULL;
-    link->inbox_end = &link->inbox;
+    struct msi_buf inbox = link->inbox;
+    link->inbox = (struct msi_buf){0};
     pthread_mutex_unlock(&link->lock);
-    while (event) {
-        struct event *next = event->next;
-        if (event->kind == EVENT_OPEN) events->on_open(events->arg, link->ticket, link->run_id);
-        if (event->kind == EVENT_LINE) events->on_line(events->arg, event->text);
-        if (event->kind == EVENT_LOST) events->on_lost(events->arg, event->text, event->never_opened);
-        free(event);
-        event = next;
+    for (size_t at = 0, next; at < inbox.len; at = next) {
+        char *event = (char *)inbox.data + at;
+        next = at + strlen(event) + 1;
+        if (event[0] == EVENT_OPEN) node_agent_on_open(link->agent, link->ticket, link->run_id);
+        if (event[0] == EVENT_LINE) node_agent_on_line(link->agent, event + 1);
+        if (event[0] == EVENT_LOST) node_agent_on_lost(link->agent, event + 1);
     }
+    msi_buf_free(&inbox);
 }
 
-static void push_lost(struct node_link *link, bool never_opened) {
+static void push_lost(struct node_link *link) {
     const mst_error_info *e = mst_last_error();
     char why[1024];
     snprintf(why, sizeof why, "%s%s%s", e->message, e->remedy[0] ? "; " : "", e->remedy);
-    push_event(link, EVENT_LOST, msi_cstr(why), never_opened);
+    push_event(link, EVENT_LOST, msi_cstr(why));
 }
 
 static bool is_closing(struct node_link *link) {
@@ -101,7 +95,7 @@ static bool is_closing(struct node_link *link) {
 }
 
 static mst_status read_info(struct node_link *link) {
-    double ms = link->options.connect_seconds * 1000;
+    double ms = link->options->rendezvous->join_seconds * 1000;
     mst_bytes value = {0};
     mst_status st =
         mst_store_get(link->store, info_key, &value, .timeout_ms = ms < ANSWER_MS ? (int)ms + 1 : ANSWER_MS,
@@ -110,7 +104,7 @@ static mst_status read_info(struct node_link *link) {
     mst_bytes_free(&value);
     if (valid || st == MST_ERR_CANCELLED) return st;
     return msi_fail(MST_ERR_PROTOCOL, "check that this is the endpoint of the coordinator's node",
-                    "what listens at %s is not a launcher that waits for nodes%s", link->options.endpoint,
+                    "the program that listens at %s is not a launcher that waits for nodes%s", link->endpoint,
                     st == MST_OK ? ", or one of another version" : "");
 }
 
@@ -120,7 +114,7 @@ static mst_status take_ticket(struct node_link *link) {
         mst_store_add(link->store, tickets_key, 1, &ticket, .timeout_ms = ANSWER_MS, .cancel = link->token);
     if (st == MST_OK && (ticket < 1 || ticket > NODE_TICKET_MOST))
         st = msi_fail(MST_ERR_PROTOCOL, "another program writes to that store; use another port",
-                      "the store at %s counts launchers wrongly", link->options.endpoint);
+                      "the store at %s has an invalid count of launchers", link->endpoint);
     link->ticket = (int)ticket;
     return st;
 }
@@ -142,9 +136,10 @@ static mst_status set_on_disconnect(struct node_link *link, const char *line, ms
  */
 static mst_status connect_to_job(struct node_link *link) {
     static const char *const ended_key = NODE_ENDED_KEY;
-    struct msi_wait wait = {msi_deadline((int64_t)(link->options.connect_seconds * 1000)), link->token};
+    struct msi_wait wait = {msi_deadline((int64_t)(link->options->rendezvous->join_seconds * 1000)),
+                            link->token};
     char url[NODE_HOST_MAX + 64];
-    snprintf(url, sizeof url, "tcp://%s", link->options.endpoint);
+    snprintf(url, sizeof url, "tcp://%s", link->endpoint);
     for (;;) {
         bool ended = false;
         mst_status st = mst_store_open(url, &link->store, .timeout_ms = msi_ms_until(wait.deadline) + 1,
@@ -158,8 +153,8 @@ static mst_status connect_to_job(struct node_link *link) {
         st = msi_wait_pause(&wait, NEXT_JOB_MS, "waiting for the next job");
         if (st == MST_ERR_TIMEOUT)
             return msi_fail(MST_ERR_UNREACHABLE, NULL,
-                            "the job at %s has ended, and no other has started in %g s",
-                            link->options.endpoint, link->options.connect_seconds);
+                            "the job at %s has ended, and no other has started in %g s", link->endpoint,
+                            link->options->rendezvous->join_seconds);
         if (st != MST_OK) return st;
     }
 }
@@ -174,10 +169,10 @@ static mst_status join_job(struct node_link *link) {
 }
 
 static mst_status publish_info(struct node_link *link) {
-    char *text = job_info_write(link->options.run_id);
+    char *text = job_info_write(link->options->run_id);
     if (!text) return msi_fail_memory();
-    link->store = link->options.store;
-    snprintf(link->run_id, sizeof link->run_id, "%s", link->options.run_id);
+    link->store = link->options->store;
+    snprintf(link->run_id, sizeof link->run_id, "%s", link->options->run_id);
     mst_status st = mst_store_set(link->store, info_key, text, strlen(text), .timeout_ms = ANSWER_MS);
     free(text);
     return st;
@@ -209,8 +204,7 @@ static void deliver_lines(struct node_link *link, struct msi_str log) {
         if (!newline) return; /* launchers append whole lines only */
         size_t n = (size_t)(newline - at);
         link->delivered += n + 1;
-        if (n > 0 && n <= NODE_LINE_MOST && !memchr(at, 0, n))
-            push_event(link, EVENT_LINE, msi_str(at, n), false);
+        if (n > 0 && n <= NODE_LINE_MOST && !memchr(at, 0, n)) push_event(link, EVENT_LINE, msi_str(at, n));
     }
 }
 
@@ -264,7 +258,7 @@ static bool take_outbox(struct node_link *link, struct msi_buf lines[NODE_LOGS],
 }
 
 static mst_status exchange_lines(struct node_link *link) {
-    const char *in = log_keys[link->options.store ? NODE_NOTICES : NODE_ORDERS];
+    const char *in = log_keys[link->options->store ? NODE_NOTICES : NODE_ORDERS];
     bool closing = false;
     mst_status st = MST_OK;
     while (st == MST_OK && !closing) {
@@ -282,39 +276,30 @@ static mst_status exchange_lines(struct node_link *link) {
 
 static void *run(void *arg) {
     struct node_link *link = arg;
-    bool member = !link->options.store;
+    bool member = !link->options->store;
     mst_status st = member ? join_job(link) : publish_info(link);
-    bool opened = st == MST_OK;
-    if (opened) push_event(link, EVENT_OPEN, msi_str("", 0), false);
-    if (opened) st = exchange_lines(link);
+    if (st == MST_OK) push_event(link, EVENT_OPEN, msi_str("", 0));
+    if (st == MST_OK) st = exchange_lines(link);
     if (st == MST_OK && member && link->cleanly) set_on_disconnect(link, NULL, NULL);
-    if (st != MST_OK && st != MST_ERR_CANCELLED) push_lost(link, !opened);
+    if (st != MST_OK && st != MST_ERR_CANCELLED) push_lost(link);
     if (member) mst_store_free(link->store);
     return NULL;
 }
 
-/* The main thread handles all signals. */
-static int start_thread(struct node_link *link) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&link->thread, NULL, run, link);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -rc;
-}
-
-int node_link_open(struct node_link **made, const struct node_link_options *options) {
+int node_link_open(struct node_link **made, const struct node_agent_options *options, const char *endpoint,
+                   struct node_agent *agent) {
     struct node_link *link = calloc(1, sizeof *link);
     int rc = -ENOMEM;
     if (!link) return rc;
-    link->options = *options;
-    link->inbox_end = &link->inbox;
+    link->options = options;
+    link->endpoint = endpoint;
+    link->agent = agent;
     if (mst_cancel_new(&link->token) != MST_OK) goto free_link;
     rc = uv_async_init(options->loop, &link->async, on_async);
     if (rc != 0) goto free_token;
     link->async.data = link;
     pthread_mutex_init(&link->lock, NULL);
-    rc = start_thread(link);
+    rc = -msi_thread_start(&link->thread, run, link);
     if (rc != 0) goto close_async;
     *made = link;
     return 0;
@@ -350,11 +335,7 @@ void node_link_close(struct node_link *link, bool cleanly) {
 
 void node_link_free(struct node_link *link) {
     if (!link) return;
-    while (link->inbox) {
-        struct event *next = link->inbox->next;
-        free(link->inbox);
-        link->inbox = next;
-    }
+    msi_buf_free(&link->inbox);
     for (int i = 0; i < NODE_LOGS; i++) msi_buf_free(&link->outbox[i]);
     mst_cancel_free(link->token);
     pthread_mutex_destroy(&link->lock);

@@ -14,33 +14,18 @@
 #ifndef MUSTER_TOOL_RUN_NODES_NODE_LINK_H
 #define MUSTER_TOOL_RUN_NODES_NODE_LINK_H
 
-#include "run/nodes/node_msg.h"
-
-#include <muster/muster.h>
-
-#include <stdbool.h>
-#include <uv.h>
+#include "run/nodes/node_agent.h"
 
 struct node_link;
 
-struct node_link_events {
-    void (*on_open)(void *arg, int ticket, const char *run_id);     /* before the first line */
-    void (*on_line)(void *arg, char *line);                         /* without its newline; may be changed */
-    void (*on_lost)(void *arg, const char *why, bool never_opened); /* the last event */
-    void *arg;
-};
+/* 0, or a negative errno. All pointers are borrowed. endpoint is "host:port". */
+int node_link_open(struct node_link **link, const struct node_agent_options *options, const char *endpoint,
+                   struct node_agent *agent);
 
-struct node_link_options {
-    uv_loop_t *loop;
-    mst_store *store; /* the coordinator's own, borrowed; NULL: this is a member and connects to endpoint */
-    const char *endpoint;   /* "host:port" */
-    const char *run_id;     /* on the coordinator */
-    double connect_seconds; /* how long a member waits for the coordinator */
-    struct node_link_events events;
-};
-
-/* 0, or a negative errno. options is copied, what it points to is borrowed. */
-int node_link_open(struct node_link **link, const struct node_link_options *options);
+/* The events, in node_agent.c. The first comes before the first line, the last is the last event. */
+void node_agent_on_open(struct node_agent *agent, int ticket, const char *run_id);
+void node_agent_on_line(struct node_agent *agent, char *line); /* without its newline; may be changed */
+void node_agent_on_lost(struct node_agent *agent, const char *why);
 
 /* Appends lines to a log. The coordinator receives its own notices like those of others. */
 enum node_log { NODE_NOTICES, NODE_HOSTS, NODE_ORDERS, NODE_ENDED, NODE_LOGS };

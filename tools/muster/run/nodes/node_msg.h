@@ -10,7 +10,6 @@
 #define MUSTER_TOOL_RUN_NODES_NODE_MSG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum {
     NODE_MOST = 65536,               /* nodes of a job, and ranks of one node */

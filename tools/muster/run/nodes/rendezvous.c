@@ -1,6 +1,8 @@
 /* rendezvous.c - see rendezvous.h. */
 #include "run/nodes/rendezvous.h"
 
+#include "run/nodes/node_msg.h"
+
 #include "base/error.h"
 #include "os/clock.h"
 #include "wire/url.h"
@@ -98,7 +100,7 @@ static mst_status read_endpoint(const char *text, int port, struct rendezvous *r
 static mst_status read_coordinator(const struct run_options *o, struct rendezvous *r) {
     int any_port = 0;
     if (o->rdzv_endpoint && (o->master_addr || o->master_port >= 0))
-        return INVALID("--rdzv-endpoint and --master-addr or --master-port exclude each other");
+        return INVALID("--rdzv-endpoint cannot be combined with --master-addr or --master-port");
     if (o->rdzv_endpoint)
         return read_endpoint(o->rdzv_endpoint, r->multi_node ? RENDEZVOUS_PORT : any_port, r);
     r->address.port = o->master_port >= 0 ? (int)o->master_port : r->multi_node ? STATIC_PORT : any_port;

@@ -6,7 +6,6 @@
 #ifndef MUSTER_TOOL_RUN_NODES_RENDEZVOUS_H
 #define MUSTER_TOOL_RUN_NODES_RENDEZVOUS_H
 
-#include "run/nodes/node_msg.h"
 #include "run/run_options.h"
 
 #include "base/address.h"

@@ -34,21 +34,20 @@ static mst_status find_address(struct run_hosts *h) {
     struct msi_address target = {.port = 0};
     struct msi_settings settings;
     const char *reason;
-    char found[64];
     strcpy(h->address, "127.0.0.1");
     if (run_hosts_others(h) == 0) return MST_OK;
     const char *name = h->hosts.list[h->here == 0].name, *sign = strchr(name, '@');
     snprintf(target.host, sizeof target.host, "%s", sign ? sign + 1 : name);
     mst_status st = msi_settings_load(&settings, NULL);
-    if (st == MST_OK)
-        st = msi_netif_choose(settings.advertise_addr, settings.socket_ifname, &target, found, &reason);
-    if (st == MST_OK) strcpy(h->address, found);
-    return st;
+    if (st != MST_OK) return st;
+    return msi_netif_choose(settings.advertise_addr, settings.socket_ifname, &target, h->address, &reason);
 }
 
 static mst_status find_ssh(struct run_hosts *h, const struct run_options *o) {
     if (o->ssh && !o->ssh[strspn(o->ssh, " \t\n")]) return msi_fail(MST_ERR_INVALID, NULL, "--ssh is empty");
-    if (o->ssh || run_hosts_others(h) == 0 || program_find("ssh", &h->ssh) == MST_OK) return MST_OK;
+    h->remote.ssh = o->ssh;
+    if (o->ssh || run_hosts_others(h) == 0 || program_find("ssh", &h->remote.program) == MST_OK)
+        return MST_OK;
     char reason[256];
     snprintf(reason, sizeof reason, "%s", mst_last_error()->message);
     return msi_fail(MST_ERR_NOT_FOUND, NULL, "other hosts are reached by ssh, and it is missing: %s", reason);
@@ -63,16 +62,9 @@ static mst_status read_hosts(struct run_hosts *h, const struct run_options *o) {
                         : o->hosts && o->hostfile ? "hosts"
                                                   : NULL;
     if (other)
-        return msi_fail(MST_ERR_INVALID, "drop one of them", "--%s and --%s both say which nodes there are",
+        return msi_fail(MST_ERR_INVALID, "remove one of them", "--%s and --%s both name the nodes of the job",
                         other, o->hostfile ? "hostfile" : "hosts");
     return o->hosts ? hosts_read_list(o->hosts, &h->hosts) : hosts_read_file(o->hostfile, &h->hosts);
-}
-
-static mst_status name_hosts(struct run_hosts *h) {
-    h->names = calloc((size_t)h->hosts.n, sizeof h->names[0]);
-    if (!h->names) return msi_fail_memory();
-    for (int i = 0; i < h->hosts.n; i++) h->names[i] = h->hosts.list[i].name;
-    return MST_OK;
 }
 
 /* Finds mistakes here that each host would find later. */
@@ -85,29 +77,23 @@ static mst_status check_counts(struct run_hosts *h, const struct run_options *o)
 }
 
 mst_status run_hosts_open(struct run_hosts *h, const struct run_options *o) {
-    *h = (struct run_hosts){.here = -1};
     mst_status st = read_hosts(h, o);
     if (st != MST_OK) return st;
     find_here(h, o->ssh_local);
-    st = name_hosts(h);
-    if (st == MST_OK) st = check_counts(h, o);
+    st = check_counts(h, o);
     if (st == MST_OK) st = find_ssh(h, o);
-    if (st == MST_OK) st = find_address(h);
-    if (st != MST_OK) run_hosts_close(h);
-    return st;
+    return st == MST_OK ? find_address(h) : st;
 }
 
 void run_hosts_close(struct run_hosts *h) {
-    for (int i = 0; i < h->n_agents; i++) msi_buf_free(&h->agents[i].script);
-    free(h->agents);
-    free(h->names);
-    free(h->ssh);
+    for (int i = 0; i < h->remote.n; i++) msi_buf_free(&h->remote.agents[i].script);
+    free(h->remote.agents);
+    free(h->remote.program);
     hosts_free(&h->hosts);
-    *h = (struct run_hosts){.here = -1};
 }
 
 int run_hosts_others(const struct run_hosts *h) {
-    return h ? h->hosts.n - (h->here >= 0) : 0;
+    return h->hosts.n - (h->here >= 0 && h->hosts.n > 0);
 }
 
 mst_status run_hosts_rendezvous(const struct run_hosts *h, const struct run_options *o,
@@ -124,22 +110,4 @@ mst_status run_hosts_rendezvous(const struct run_hosts *h, const struct run_opti
     r->node_rank = h->here;
     r->multi_node = run_hosts_others(h) > 0;
     return MST_OK;
-}
-
-mst_status run_hosts_prepare(struct run_hosts *h, const struct run_options *o, const struct agent_job *job) {
-    struct agent_argv argv;
-    char nproc[HOSTS_NPROC_MAX];
-    mst_status st = agent_argv_open(&argv, o, job, h->hosts.n);
-    if (st != MST_OK) return st;
-    h->agents = calloc((size_t)h->hosts.n, sizeof h->agents[0]);
-    if (!h->agents) st = msi_fail_memory();
-    for (int node = 0; node < h->hosts.n && st == MST_OK; node++) {
-        if (node == h->here) continue;
-        struct remote_agent *agent = &h->agents[h->n_agents++];
-        *agent = (struct remote_agent){.host = h->names[node], .reads_stdin = node == 0};
-        st = hosts_nproc(&h->hosts.list[node], o->nproc, nproc);
-        if (st == MST_OK) st = agent_argv_write(&argv, node, nproc, &agent->script);
-    }
-    agent_argv_close(&argv);
-    return st;
 }

@@ -7,24 +7,19 @@
 
 #include "run/nodes/hosts.h"
 #include "run/nodes/rendezvous.h"
+#include "run/ranks/workers.h"
 #include "run/run_options.h"
-#include "run/ssh/agent_argv.h"
 #include "run/ssh/remote.h"
 
-enum { RUN_HOSTS_ADDRESS_MAX = 256 };
-
 struct run_hosts {
-    struct hosts hosts;                  /* in the order of their node ranks */
-    int here;                            /* index of this machine, -1: it is not among them */
-    char nproc_here[HOSTS_NPROC_MAX];    /* -n of this machine, if it is among them */
-    char address[RUN_HOSTS_ADDRESS_MAX]; /* of this machine, as the others reach it */
-    const char **names;                  /* of all hosts */
-    struct remote_agent *agents;         /* for all other hosts */
-    int n_agents;
-    char *ssh; /* the path of ssh, NULL if the user gave a command */
+    struct hosts hosts;               /* in the order of their node ranks */
+    int here;                         /* index of this machine, -1: it is not among them */
+    char nproc_here[HOSTS_NPROC_MAX]; /* -n of this machine, if it is among them */
+    char address[64];                 /* of this machine, as the others reach it */
+    struct remote_options remote;     /* ssh and the agents for all other hosts; the job sets the rest */
 };
 
-/* Reads the options; on failure nothing is allocated. */
+/* Reads the options into a zeroed struct. Call run_hosts_close in any case. */
 mst_status run_hosts_open(struct run_hosts *hosts, const struct run_options *options);
 void run_hosts_close(struct run_hosts *hosts);
 
@@ -32,11 +27,14 @@ void run_hosts_close(struct run_hosts *hosts);
 mst_status run_hosts_rendezvous(const struct run_hosts *hosts, const struct run_options *options,
                                 struct rendezvous *rendezvous);
 
-/* The number of other hosts; hosts may be NULL. */
+/* The number of other hosts. */
 int run_hosts_others(const struct run_hosts *hosts);
 
-/* Fills in agents. */
+/*
+ * ssh/agent_argv.c: fills in the agents, which run what workers says. If its program is NULL, this machine
+ * does not have it; then they search argv[0]. facts holds the address of the store and the run id.
+ */
 mst_status run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options,
-                             const struct agent_job *job);
+                             const struct worker_env_facts *facts, const struct workers_options *workers);
 
 #endif

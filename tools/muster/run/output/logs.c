@@ -61,17 +61,13 @@ static char *make_parent(const char *dir) {
 /* Creates a new directory; a number is appended if an earlier run has the same id. */
 static int make_own(const char *parent, const char *run_id, char **made) {
     for (int i = 1; i < INT_MAX; i++) {
-        char number[16] = "", *path;
+        char number[16] = "";
         if (i > 1) snprintf(number, sizeof number, ".%d", i);
-        if (asprintf(&path, "%s/%s%s", parent, run_id, number) < 0) return -1;
-        if (mkdir(path, 0777) == 0) {
-            *made = path;
-            return 0;
-        }
-        int error = errno;
-        free(path);
-        errno = error;
-        if (error != EEXIST) return -1;
+        free(*made);
+        if (asprintf(made, "%s/%s%s", parent, run_id, number) < 0) *made = NULL;
+        if (!*made) return -1;
+        if (mkdir(*made, 0777) == 0) return 0;
+        if (errno != EEXIST) return -1;
     }
     return -1;
 }
@@ -83,13 +79,11 @@ mst_status logs_open(struct logs *logs, const char *dir, const char *run_id, con
     if (!parent) return fail(dir ? dir : temporary_directory());
     logs->fds = malloc(sizeof logs->fds[0] * STREAMS * (size_t)routes->n);
     for (int i = 0; logs->fds && i < routes->n * STREAMS; i++) logs->fds[i] = -1;
-    if (!logs->fds || make_own(parent, run_id, &logs->dir) != 0) {
-        st = fail(parent);
-        logs_close(logs);
-    }
+    if (!logs->fds || make_own(parent, run_id, &logs->dir) != 0) st = fail(parent);
     free(parent);
     return st;
 }
+
 static void close_files(struct logs *logs) {
     for (int i = 0; logs->fds && i < logs->routes->n * STREAMS; i++) {
         if (logs->fds[i] >= 0) close(logs->fds[i]);
@@ -101,7 +95,6 @@ void logs_close(struct logs *logs) {
     close_files(logs);
     free(logs->fds);
     free(logs->dir);
-    *logs = (struct logs){0};
 }
 
 int logs_path(char *path, size_t size, const char *dir, int attempt, int local_rank, const char *name) {

@@ -22,7 +22,7 @@ int logs_make_directories(const char *path);
 
 /*
  * Creates dir with its parents, or a new temporary directory if dir is NULL, and in it the directory of the
- * run. routes is borrowed.
+ * run. routes is borrowed. Call logs_close in any case.
  */
 mst_status logs_open(struct logs *logs, const char *dir, const char *run_id, const struct routes *routes);
 void logs_close(struct logs *logs);

@@ -13,14 +13,13 @@
 #include "run/output/output_internal.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static void on_sink_change(void *arg);
 
 static bool same_file(int a, int b) {
     struct stat sa, sb;
@@ -29,37 +28,27 @@ static bool same_file(int a, int b) {
 
 int output_open(uv_loop_t *loop, const struct output_options *options, struct output **output) {
     struct output *o = calloc(1, sizeof *o);
-    int rc = -ENOMEM;
-    if (!o) return rc;
+    if (!o) return -ENOMEM;
     o->n_ranks = options->n * OUTPUT_STREAMS;
     o->n_all = o->n_ranks + options->agents * OUTPUT_STREAMS;
     o->sources = calloc((size_t)o->n_all, sizeof o->sources[0]);
-    if (!o->sources) goto free_output;
+    if (!o->sources) {
+        free(o);
+        return -ENOMEM;
+    }
     for (int i = 0; i < o->n_all; i++) o->sources[i].fd = -1;
     o->loop = loop;
-    o->events = options->events;
-    o->routes = options->routes;
-    o->logs = options->logs;
+    o->options = *options;
     for (int i = 0; i < OUTPUT_STREAMS; i++)
         o->coloured[i] = options->colours < 0 ? output_may_colour(i) : (options->colours >> i & 1) != 0;
-    rc = sink_open(&o->sinks[OUTPUT_STDOUT], loop, STDOUT_FILENO, on_sink_change, o);
-    if (rc != 0) goto free_sources;
+    sink_open(&o->sinks[OUTPUT_STDOUT], o, STDOUT_FILENO);
     o->sink_of[OUTPUT_STDOUT] = o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDOUT];
     if (!same_file(STDOUT_FILENO, STDERR_FILENO)) {
-        rc = sink_open(&o->sinks[OUTPUT_STDERR], loop, STDERR_FILENO, on_sink_change, o);
-        if (rc != 0) goto close_stdout;
+        sink_open(&o->sinks[OUTPUT_STDERR], o, STDERR_FILENO);
         o->sink_of[OUTPUT_STDERR] = &o->sinks[OUTPUT_STDERR];
     }
     *output = o;
     return 0;
-
-close_stdout:
-    sink_close(&o->sinks[OUTPUT_STDOUT]);
-free_sources:
-    free(o->sources);
-free_output:
-    free(o);
-    return rc;
 }
 
 void output_close(struct output *o) {
@@ -78,13 +67,12 @@ void output_free(struct output *o) {
     free(o);
 }
 
-static void on_sink_change(void *arg) {
-    struct output *o = arg;
+void output_sink_changed(struct output *o) {
     int error = o->sink_of[OUTPUT_STDOUT]->broken;
     if (error == 0) error = o->sink_of[OUTPUT_STDERR]->broken;
     if (error != 0 && !o->reported_broken) {
         o->reported_broken = true;
-        o->events.on_broken(o->events.arg, error);
+        o->options.events.on_broken(o->options.events.arg, error);
     }
     for (int i = 0; i < o->n_all; i++) {
         if (o->sources[i].finishing)
@@ -92,7 +80,7 @@ static void on_sink_change(void *arg) {
         else
             source_resume(&o->sources[i]);
     }
-    if (o->finishing && output_idle(o)) o->events.on_idle(o->events.arg);
+    if (o->finishing && output_idle(o)) o->options.events.on_idle(o->options.events.arg);
 }
 
 bool output_may_colour(enum output_stream stream) {
@@ -131,8 +119,7 @@ int output_attach(struct output *o, int index, int rank, enum output_stream stre
     struct source *s = &o->sources[index * OUTPUT_STREAMS + (int)stream];
     int rc = attach(o, s, stream, fd);
     if (rc != 0) return rc;
-    s->route = routes_of(o->routes, index, (int)stream);
-    s->piece = OUTPUT_PIECE;
+    s->route = routes_of(o->options.routes, index, (int)stream);
     set_prefix(s, rank, stream);
     if (stream == OUTPUT_STDERR && !s->tail) s->tail = malloc(OUTPUT_TAIL);
     s->tail_bytes = 0;
@@ -140,35 +127,26 @@ int output_attach(struct output *o, int index, int rank, enum output_stream stre
     return 0;
 }
 
-int output_attach_agent(struct output *o, int agent, enum output_stream stream, int fd, bool raw) {
+int output_attach_agent(struct output *o, int agent, enum output_stream stream, int fd, struct msi_str data) {
     struct source *s = &o->sources[o->n_ranks + agent * OUTPUT_STREAMS + (int)stream];
     int rc = attach(o, s, stream, fd);
     if (rc != 0) return rc;
     s->route = ROUTE_SHOWN;
-    s->piece = AGENT_PIECE;
-    s->raw = raw;
+    s->of_agent = true;
     source_resume(s);
-    return 0;
-}
-
-void output_feed_agent(struct output *o, int agent, enum output_stream stream, const char *data, size_t len) {
-    struct source *s = &o->sources[o->n_ranks + agent * OUTPUT_STREAMS + (int)stream];
-    source_feed(s, data, len);
+    source_feed(s, data.p, data.n);
     sink_push(s->sink);
+    return 0;
 }
 
 void output_catch_up(struct output *o, int index) {
     for (int i = 0; i < OUTPUT_STREAMS; i++) source_catch_up(&o->sources[index * OUTPUT_STREAMS + i]);
 }
 
-void output_finish(struct output *o) {
+void output_finish(struct output *o, bool agents) {
+    int end = agents ? o->n_all : o->n_ranks;
     o->finishing = true;
-    for (int i = 0; i < o->n_ranks; i++) source_finish(&o->sources[i]);
-}
-
-void output_finish_agents(struct output *o) {
-    o->finishing = true;
-    for (int i = o->n_ranks; i < o->n_all; i++) source_finish(&o->sources[i]);
+    for (int i = agents ? o->n_ranks : 0; i < end; i++) source_finish(&o->sources[i]);
 }
 
 void output_begin(struct output *o, int highest_rank) {
@@ -198,6 +176,16 @@ void output_abandon(struct output *o) {
 void output_say(struct output *o, const char *text) {
     sink_put(o->sink_of[OUTPUT_STDERR], text, strlen(text));
     sink_push(o->sink_of[OUTPUT_STDERR]);
+}
+
+void output_line(struct output *o, const char *format, ...) {
+    char text[2048] = "muster run: ";
+    size_t len = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + len, sizeof text - len - 1, format, args);
+    va_end(args);
+    output_say(o, strcat(text, "\n"));
 }
 
 void output_status(struct output *o, const char *text) {

@@ -12,6 +12,7 @@
 #ifndef MUSTER_TOOL_RUN_OUTPUT_OUTPUT_H
 #define MUSTER_TOOL_RUN_OUTPUT_OUTPUT_H
 
+#include "base/str.h"
 #include "run/output/logs.h"
 #include "run/output/routes.h"
 
@@ -34,11 +35,12 @@ struct output_events {
 };
 
 struct output_options {
-    int n;                       /* ranks */
-    int agents;                  /* on other hosts */
-    int colours;                 /* of the prefixes: bit 0 on stdout, bit 1 on stderr; -1: on terminals */
-    const struct routes *routes; /* NULL: show everything */
-    struct logs *logs;           /* NULL if nothing is logged */
+    int n;       /* ranks */
+    int agents;  /* on other hosts */
+    int colours; /* of the prefixes: bit 0 on stdout, bit 1 on stderr; -1: on terminals */
+    const struct routes *routes;
+    struct logs *logs; /* NULL if nothing is logged */
+    bool raw;          /* forward the bytes of agents, not lines; ranks write to our output */
     struct output_events events;
 };
 
@@ -58,22 +60,18 @@ void output_free(struct output *output);
  */
 int output_attach(struct output *output, int index, int rank, enum output_stream stream, int fd);
 
-/* Reads a pipe as a stream of an agent, numbered from 0. raw: forward bytes instead of lines. */
-int output_attach_agent(struct output *output, int agent, enum output_stream stream, int fd, bool raw);
-
-/* Forwards what an agent sent before its stream was attached. Call it right after output_attach_agent. */
-void output_feed_agent(struct output *output, int agent, enum output_stream stream, const char *data,
-                       size_t len);
+/* The same for an agent, numbered from 0. data is what was read from the pipe before. */
+int output_attach_agent(struct output *output, int agent, enum output_stream stream, int fd,
+                        struct msi_str data);
 
 /* Reads what one rank has written so far. */
 void output_catch_up(struct output *output, int index);
 
 /*
- * Reads what is left in the pipes of the ranks or of the agents, then closes them, even if other processes
- * hold them open.
+ * Reads what is left in the pipes of the ranks, or of the agents instead, then closes them, even if other
+ * processes hold them open.
  */
-void output_finish(struct output *output);
-void output_finish_agents(struct output *output);
+void output_finish(struct output *output, bool agents);
 
 /*
  * Call it before attaching the pipes of a generation. If there was one before, the output must be idle and
@@ -92,6 +90,8 @@ void output_abandon(struct output *output);
 
 /* Writes text of the launcher to stderr, in order with the output of the ranks. */
 void output_say(struct output *output, const char *text);
+/* The same for one line, which "muster run: " begins; format has no newline. */
+void output_line(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Shows a line on the terminal of stderr, cut to its width, until other text is written; "" erases it. */
 void output_status(struct output *output, const char *text);

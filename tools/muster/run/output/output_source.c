@@ -47,15 +47,16 @@ static void keep_log(const struct source *s, const char *data, size_t len) {
     struct output *o = s->output;
     int at = (int)(s - o->sources);
     if ((s->route & ROUTE_LOGGED) == 0) return;
-    int error = logs_write(o->logs, at / OUTPUT_STREAMS, at % OUTPUT_STREAMS, data, len);
-    if (error != 0) o->events.on_lost(o->events.arg, error);
+    int error = logs_write(o->options.logs, at / OUTPUT_STREAMS, at % OUTPUT_STREAMS, data, len);
+    if (error != 0) o->options.events.on_lost(o->options.events.arg, error);
 }
 
 void source_feed(struct source *s, const char *data, size_t len) {
+    size_t piece = s->of_agent ? AGENT_PIECE : OUTPUT_PIECE; /* the longest line */
     keep_tail(s, data, len);
     keep_log(s, data, len);
     if ((s->route & ROUTE_SHOWN) == 0) return;
-    if (s->raw) {
+    if (s->of_agent && s->output->options.raw) {
         sink_put(s->sink, data, len);
         return;
     }
@@ -63,8 +64,8 @@ void source_feed(struct source *s, const char *data, size_t len) {
         const char *newline = memchr(data, '\n', len);
         size_t text = newline ? (size_t)(newline - data) : len;
         size_t used = text + (newline != NULL);
-        if (s->partial.len + text > s->piece) {
-            used = s->piece - s->partial.len;
+        if (s->partial.len + text > piece) {
+            used = piece - s->partial.len;
             emit_line(s, data, used);
         } else if (newline) {
             emit_line(s, data, text);

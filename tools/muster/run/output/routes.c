@@ -12,9 +12,12 @@ struct reader {
     const char *option;
     const char *text; /* its value */
     int n;            /* ranks */
+    bool has_masks;   /* each rank has a mask: 0 to 3 */
 };
 
-static mst_status fail_syntax(const struct reader *r, const char *takes) {
+static mst_status fail_syntax(const struct reader *r) {
+    const char *takes = r->has_masks ? "0 to 3, or pairs of a local rank and 0 to 3 such as 0:1,1:3"
+                                     : "local ranks such as 0,2";
     return msi_fail(MST_ERR_INVALID, NULL, "--%s takes %s, not '%s'", r->option, takes, r->text);
 }
 
@@ -30,40 +33,26 @@ static bool read_digits(const char **at, int limit, int *number) {
     return true;
 }
 
-static mst_status check_rank(const struct reader *r, int rank) {
-    if (rank < r->n) return MST_OK;
-    return msi_fail(MST_ERR_INVALID, NULL, "--%s %s names a local rank that does not exist; the last is %d",
-                    r->option, r->text, r->n - 1);
-}
-
-static mst_status read_masks(const struct reader *r, unsigned char *masks) {
-    static const char takes[] = "0 to 3, or pairs of a local rank and 0 to 3 such as 0:1,1:3";
+/* Sets of[rank] to the mask, or to 1 without masks. A mask alone is that of all ranks. */
+static mst_status read_ranks(const struct reader *r, unsigned char *of) {
     const char *at = r->text;
-    int rank, mask;
-    if (read_digits(&at, BOTH, &mask) && !*at) {
-        if (mask > BOTH) return fail_syntax(r, takes);
-        memset(masks, mask, (size_t)r->n);
+    int rank, mask = 1;
+    if (r->has_masks && read_digits(&at, BOTH, &mask) && !*at) {
+        if (mask > BOTH) return fail_syntax(r);
+        memset(of, mask, (size_t)r->n);
         return MST_OK;
     }
     for (at = r->text;; at++) {
-        if (!read_digits(&at, r->n, &rank) || *at++ != ':') return fail_syntax(r, takes);
-        if (!read_digits(&at, BOTH, &mask) || mask > BOTH) return fail_syntax(r, takes);
-        if (check_rank(r, rank) != MST_OK) return MST_ERR_INVALID;
-        masks[rank] = (unsigned char)mask;
+        if (!read_digits(&at, r->n, &rank)) return fail_syntax(r);
+        if (r->has_masks && (*at++ != ':' || !read_digits(&at, BOTH, &mask) || mask > BOTH))
+            return fail_syntax(r);
+        if (rank >= r->n)
+            return msi_fail(MST_ERR_INVALID, NULL,
+                            "--%s %s names a local rank that does not exist; the last is %d", r->option,
+                            r->text, r->n - 1);
+        of[rank] = (unsigned char)mask;
         if (!*at) return MST_OK;
-        if (*at != ',') return fail_syntax(r, takes);
-    }
-}
-
-static mst_status read_filter(const struct reader *r, unsigned char *shown) {
-    static const char takes[] = "local ranks such as 0,2";
-    int rank;
-    for (const char *at = r->text;; at++) {
-        if (!read_digits(&at, r->n, &rank)) return fail_syntax(r, takes);
-        if (check_rank(r, rank) != MST_OK) return MST_ERR_INVALID;
-        shown[rank] = 1;
-        if (!*at) return MST_OK;
-        if (*at != ',') return fail_syntax(r, takes);
+        if (*at != ',') return fail_syntax(r);
     }
 }
 
@@ -78,7 +67,7 @@ static void decide(struct routes *routes, const unsigned char *redirects, const 
     }
 }
 
-mst_status routes_read(struct routes *routes, int n, const struct routes_options *o) {
+mst_status routes_read(struct routes *routes, int n, const struct run_options *o) {
     unsigned char *masks = calloc((size_t)n, 3);
     mst_status st = MST_OK;
     *routes = (struct routes){.n = n, .of = calloc((size_t)n, STREAMS)};
@@ -87,26 +76,24 @@ mst_status routes_read(struct routes *routes, int n, const struct routes_options
         goto free_masks;
     }
     unsigned char *redirects = masks, *tee = masks + n, *shown = masks + 2 * (size_t)n;
-    if (o->redirects) st = read_masks(&(struct reader){"redirects", o->redirects, n}, redirects);
-    if (st == MST_OK && o->tee) st = read_masks(&(struct reader){"tee", o->tee, n}, tee);
-    if (!o->redirects && !o->tee && o->log_all) memset(tee, BOTH, (size_t)n);
+    if (o->redirects) st = read_ranks(&(struct reader){"redirects", o->redirects, n, true}, redirects);
+    if (st == MST_OK && o->tee) st = read_ranks(&(struct reader){"tee", o->tee, n, true}, tee);
+    if (!o->redirects && !o->tee && o->log_dir) memset(tee, BOTH, (size_t)n);
     if (!o->filter)
         memset(shown, 1, (size_t)n);
     else if (st == MST_OK)
-        st = read_filter(&(struct reader){"local-ranks-filter", o->filter, n}, shown);
+        st = read_ranks(&(struct reader){"local-ranks-filter", o->filter, n, false}, shown);
     if (st == MST_OK) decide(routes, redirects, tee, shown);
 
 free_masks:
     free(masks);
-    if (st != MST_OK) routes_free(routes);
     return st;
 }
 
 void routes_free(struct routes *routes) {
     free(routes->of);
-    *routes = (struct routes){0};
 }
 
 unsigned routes_of(const struct routes *routes, int local_rank, int stream) {
-    return routes ? routes->of[local_rank * STREAMS + stream] : ROUTE_SHOWN;
+    return routes->of[local_rank * STREAMS + stream];
 }

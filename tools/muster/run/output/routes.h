@@ -2,6 +2,8 @@
 #ifndef MUSTER_TOOL_RUN_OUTPUT_ROUTES_H
 #define MUSTER_TOOL_RUN_OUTPUT_ROUTES_H
 
+#include "run/run_options.h"
+
 #include <muster/status.h>
 
 #include <stdbool.h>
@@ -14,19 +16,11 @@ struct routes {
     unsigned char *of; /* ROUTE_ bits; two streams per rank, in the order of enum output_stream */
 };
 
-/* Options of the command line; NULL: not given. */
-struct routes_options {
-    const char *redirects; /* "3" or "0:1,1:3": 1 stdout, 2 stderr, 3 both go to files only */
-    const char *tee;       /* the same, to files and to the launcher's output */
-    const char *filter;    /* "0,2": the local ranks whose output is shown */
-    bool log_all;          /* without redirects and tee, all output also goes to files */
-};
-
-/* Makes the routes of n ranks. */
-mst_status routes_read(struct routes *routes, int n, const struct routes_options *options);
+/* Makes the routes from --log-dir, --redirects, --tee and --local-ranks-filter; then call routes_free. */
+mst_status routes_read(struct routes *routes, int n, const struct run_options *options);
 void routes_free(struct routes *routes);
 
-/* ROUTE_ bits; if routes is NULL, everything is shown. */
+/* ROUTE_ bits. */
 unsigned routes_of(const struct routes *routes, int local_rank, int stream);
 
 #endif

@@ -1,15 +1,14 @@
 /*
- * sink.c - buffered, non-blocking writes to the launcher's stdout or stderr. See sink.h.
+ * sink.c - buffered, non-blocking writes to the launcher's stdout or stderr. See output_internal.h.
  *
  * O_NONBLOCK is a property of the open file, which the launcher shares with its shell, so the descriptor is
  * reopened through /proc. Sockets cannot be reopened and regular files need not be; writes to them block.
  */
-#include "run/output/sink.h"
+#include "run/output/output_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,34 +22,22 @@ static int reopen(int fd) {
     return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-int sink_open(struct sink *sink, uv_loop_t *loop, int fd, void (*on_change)(void *), void *arg) {
-    *sink = (struct sink){.fd = fd, .on_change = on_change, .arg = arg};
-    sink->data = malloc(SINK_CAPACITY);
-    if (!sink->data) return -ENOMEM;
+void sink_open(struct sink *sink, struct output *output, int fd) {
+    sink->fd = fd;
+    sink->output = output;
     int own = reopen(fd);
-    if (own < 0) return 0;
+    if (own < 0) return;
     sink->fd = own;
     sink->own_fd = true;
     /* /dev/null and the like cannot be polled, and need not be. */
-    sink->may_poll = uv_poll_init(loop, &sink->poll, own) == 0;
+    sink->may_poll = uv_poll_init(output->loop, &sink->poll, own) == 0;
     sink->poll.data = sink;
-    return 0;
 }
 
 void sink_close(struct sink *sink) {
     if (sink->may_poll) uv_close((uv_handle_t *)&sink->poll, NULL);
     if (sink->own_fd) close(sink->fd);
-    free(sink->data);
-    sink->data = NULL;
     sink->may_poll = sink->own_fd = false;
-}
-
-bool sink_full(const struct sink *sink) {
-    return sink->end - sink->start >= SINK_FULL_AT;
-}
-
-bool sink_empty(const struct sink *sink) {
-    return sink->start == sink->end;
 }
 
 static void append(struct sink *sink, const char *data, size_t len) {
@@ -86,7 +73,7 @@ static void give_up(struct sink *sink, int error) {
     sink->broken = error;
     sink->start = sink->end = 0;
     if (sink->may_poll) uv_poll_stop(&sink->poll);
-    sink->on_change(sink->arg);
+    output_sink_changed(sink->output);
 }
 
 static void on_writable(uv_poll_t *poll, int status, int events) {
@@ -99,7 +86,7 @@ static void on_writable(uv_poll_t *poll, int status, int events) {
     }
     sink_push(sink);
     if (sink_empty(sink)) uv_poll_stop(poll);
-    if (sink_empty(sink) || (was_full && !sink_full(sink))) sink->on_change(sink->arg);
+    if (sink_empty(sink) || (was_full && !sink_full(sink))) output_sink_changed(sink->output);
 }
 
 void sink_push(struct sink *sink) {

@@ -158,12 +158,11 @@ mst_status bind_open(struct bind *bind, enum bind_how how, int n) {
     cpu_set_t *allowed = bind_allowed(&size);
     int error = allowed ? -bind_share(bind, how, n, "/sys/devices/system", allowed, size) : errno;
     if (allowed) CPU_FREE(allowed);
-    return error ? msi_fail_errno(error, "cannot find out which processors the ranks may use") : MST_OK;
+    return error ? msi_fail_errno(error, "cannot determine which processors the ranks may use") : MST_OK;
 }
 
 void bind_close(struct bind *bind) {
     free(bind->sets);
-    *bind = (struct bind){0};
 }
 
 const cpu_set_t *bind_of(const struct bind *bind, int local_rank) {

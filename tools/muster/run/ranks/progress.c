@@ -34,10 +34,9 @@ static bool has_terminal(void) {
     return isatty(STDERR_FILENO) && term && term[0] && strcmp(term, "dumb") != 0;
 }
 
-void progress_init(struct progress *p, const struct progress_options *options) {
-    *p = (struct progress){.options = *options, .absent = -1};
-    p->terminal = options->may_redraw && has_terminal();
-    uv_timer_init(options->loop, &p->timer);
+void progress_init(struct progress *p) {
+    p->terminal = p->may_redraw && has_terminal();
+    uv_timer_init(p->loop, &p->timer);
     p->timer.data = p;
 }
 
@@ -51,7 +50,7 @@ static void look_in(struct progress *p, uint64_t pause) {
 }
 
 void progress_start(struct progress *p) {
-    if (p->options.states->fd < 0) return;
+    if (p->states->segment.fd < 0) return;
     p->since = 0;
     p->absent = -1;
     look_in(p, FIRST_LOOK_MS);
@@ -62,7 +61,7 @@ void progress_look_soon(struct progress *p) {
 }
 
 static void erase_status(struct progress *p) {
-    if (p->shown) output_status(p->options.output, "");
+    if (p->shown) output_status(p->output, "");
     p->shown = false;
 }
 
@@ -82,12 +81,12 @@ static bool is_missing(const struct rank_states *states, const struct worker *wo
 }
 
 static struct census count(const struct progress *p) {
-    const struct workers *w = p->options.workers;
+    const struct workers *w = p->workers;
     struct census c = {.absent = -1};
     for (int i = 0; i < w->options.n; i++) {
         const struct worker *worker = &w->list[i];
-        enum msi_rank_phase phase = rank_states_stage(p->options.states, i).phase;
-        c.joining += is_joining(p->options.states, worker);
+        enum msi_rank_phase phase = rank_states_stage(p->states, i).phase;
+        c.joining += is_joining(p->states, worker);
         c.joined += phase != MSI_RANK_STATE_NOTHING && phase != MSI_RANK_STATE_JOINING;
         if (phase != MSI_RANK_STATE_NOTHING) continue;
         c.missing++;
@@ -99,10 +98,10 @@ static struct census count(const struct progress *p) {
 /* Appends the ranks of which is_so holds, NAMED at most. */
 static void add_ranks(struct msi_buf *to, const struct progress *p,
                       bool (*is_so)(const struct rank_states *, const struct worker *), bool with_pids) {
-    const struct workers *w = p->options.workers;
+    const struct workers *w = p->workers;
     int n = 0;
     for (int i = 0; i < w->options.n; i++) {
-        if (!is_so(p->options.states, &w->list[i]) || n++ >= NAMED) continue;
+        if (!is_so(p->states, &w->list[i]) || n++ >= NAMED) continue;
         msi_buf_add_format(to, with_pids ? "%srank %d (pid %d)" : "%srank %d", n == 1 ? "" : ", ",
                            w->list[i].rank, (int)w->list[i].pid);
     }
@@ -116,13 +115,13 @@ static void check_absent(struct progress *p, const struct census *c) {
     struct msi_buf why = {0};
     p->absent = c->joining > 0 ? c->absent : -1;
     if (!again || p->absent < 0) return;
-    const struct worker *worker = &p->options.workers->list[c->absent];
+    const struct worker *worker = &p->workers->list[c->absent];
     msi_buf_add_format(&why, "rank %d (pid %d) on %s ended without joining the world in which ", worker->rank,
                        (int)worker->pid, msi_host_name(host));
     add_ranks(&why, p, is_joining, false);
     msi_buf_add_text(&why, c->joining == 1 ? " waits for it" : " wait for it");
     progress_stop(p);
-    p->options.on_absent(p->options.arg, worker, msi_buf_text(&why));
+    p->on_absent(p->arg, worker, msi_buf_text(&why));
     msi_buf_free(&why);
 }
 
@@ -130,21 +129,21 @@ static void show_missing(struct progress *p, const struct census *c, uint64_t wa
     struct msi_buf text = {0};
     if (waited < p->next_say) return;
     msi_buf_add_format(&text, "muster run: %d of %d ranks wait to join; missing: ", c->joining,
-                       p->options.workers->options.n);
+                       p->workers->options.n);
     add_ranks(&text, p, is_missing, true);
     if (p->terminal) {
-        output_status(p->options.output, msi_buf_text(&text));
+        output_status(p->output, msi_buf_text(&text));
         p->shown = true;
     } else {
         msi_buf_add_text(&text, "\n");
-        output_say(p->options.output, msi_buf_text(&text));
+        output_say(p->output, msi_buf_text(&text));
         p->next_say = waited < SAY_MOST_MS ? waited * 2 : waited + SAY_MOST_MS;
     }
     msi_buf_free(&text);
 }
 
 static void update(struct progress *p, const struct census *c) {
-    uint64_t now = uv_now(p->options.loop);
+    uint64_t now = uv_now(p->loop);
     if (c->joining == 0 || c->missing == 0) {
         erase_status(p);
         p->since = 0;
@@ -160,7 +159,7 @@ static void update(struct progress *p, const struct census *c) {
 static void on_timer(uv_timer_t *timer) {
     struct progress *p = timer->data;
     struct census c = count(p);
-    if (c.joined == p->options.workers->options.n) {
+    if (c.joined == p->workers->options.n) {
         progress_stop(p);
         return;
     }

@@ -14,7 +14,8 @@
 
 enum { PROGRESS_WHY = 512 }; /* bytes for the text of on_absent */
 
-struct progress_options {
+struct progress {
+    /* Set by the owner: */
     uv_loop_t *loop;
     const struct rank_states *states;
     const struct workers *workers;
@@ -23,10 +24,7 @@ struct progress_options {
     /* The worker exited with 0 without joining the world in which others wait; why says so. */
     void (*on_absent)(void *arg, const struct worker *worker, const char *why);
     void *arg;
-};
-
-struct progress {
-    struct progress_options options;
+    /* Private: */
     uv_timer_t timer;
     bool terminal;
     uint64_t since;    /* loop time at which a rank was first seen to wait for others; 0: none waits */
@@ -36,7 +34,7 @@ struct progress {
     bool shown;        /* a status line is on the terminal */
 };
 
-void progress_init(struct progress *progress, const struct progress_options *options);
+void progress_init(struct progress *progress);
 /* Closes the timer. Run the loop once more before freeing the memory. */
 void progress_close(struct progress *progress);
 

@@ -5,48 +5,27 @@
 
 #include <muster/dtype.h>
 
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 #define get(field) atomic_load_explicit(&(field), memory_order_relaxed)
 
 static struct msi_rank_state *rank_state_of(const struct rank_states *states, int local_rank) {
-    return (struct msi_rank_state *)(void *)(states->memory + (size_t)local_rank * MSI_RANK_STATE_SLOT);
+    return (struct msi_rank_state *)(void *)((char *)states->segment.base +
+                                             (size_t)local_rank * MSI_RANK_STATE_SLOT);
 }
 
 void rank_states_open(struct rank_states *states, int n) {
-    size_t bytes = (size_t)n * MSI_RANK_STATE_SLOT;
-    int fd = memfd_create(MSI_RANK_STATE_MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    *states = (struct rank_states){.fd = fd, .n = n};
-    if (fd < 0) return;
-    void *memory = MAP_FAILED;
-    void (*before)(int) = signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE applies to memfds, too */
-    if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    signal(SIGXFSZ, before);
-    if (memory == MAP_FAILED) {
-        close(fd);
-        states->fd = -1;
-        return;
-    }
-    states->memory = memory;
+    *states = (struct rank_states){.segment.fd = -1, .n = n};
+    msi_segment_make(MSI_RANK_STATE_MEMFD, (size_t)n * MSI_RANK_STATE_SLOT, &states->segment);
 }
 
 void rank_states_close(struct rank_states *states) {
-    if (states->fd < 0) return;
-    munmap(states->memory, (size_t)states->n * MSI_RANK_STATE_SLOT);
-    close(states->fd);
-    states->fd = -1;
+    msi_segment_close(&states->segment);
 }
 
 void rank_states_begin(struct rank_states *states, int world_size) {
     states->world_size = world_size;
-    for (int i = 0; i < states->n && states->fd >= 0; i++) {
+    for (int i = 0; i < states->n && states->segment.fd >= 0; i++) {
         memset(rank_state_of(states, i), 0, MSI_RANK_STATE_SLOT);
         atomic_store_explicit(&rank_state_of(states, i)->magic, MSI_RANK_STATE_MAGIC, memory_order_relaxed);
     }
@@ -65,7 +44,7 @@ static int to_int(uint32_t number) {
 
 struct rank_stage rank_states_stage(const struct rank_states *states, int local_rank) {
     struct rank_stage stage = {.phase = MSI_RANK_STATE_NOTHING, .rank = -1};
-    if (states->fd < 0) return stage;
+    if (states->segment.fd < 0) return stage;
     struct msi_rank_state *state = rank_state_of(states, local_rank);
     uint32_t phase = get(state->phase);
 
@@ -111,15 +90,13 @@ static void read_error(struct msi_rank_state *state, int world_size, struct rank
 
 void rank_states_read(const struct rank_states *states, int local_rank, struct rank_state_view *view) {
     *view = (struct rank_state_view){.stage = rank_states_stage(states, local_rank), .culprit = -1};
-    if (states->fd < 0 || get(rank_state_of(states, local_rank)->magic) != MSI_RANK_STATE_MAGIC) return;
+    if (states->segment.fd < 0 || get(rank_state_of(states, local_rank)->magic) != MSI_RANK_STATE_MAGIC)
+        return;
     read_call(rank_state_of(states, local_rank), view);
     read_error(rank_state_of(states, local_rank), states->world_size, view);
 }
 
-bool rank_states_flight(const struct rank_states *states, int local_rank, struct msi_flight *copy) {
-    if (states->fd < 0) return false;
-    msi_flight_copy((const struct msi_flight *)(const void *)((char *)rank_state_of(states, local_rank) +
-                                                              MSI_RANK_STATE_OWN),
-                    copy);
-    return true;
+const struct msi_flight *rank_states_flight(const struct rank_states *states, int local_rank) {
+    if (states->segment.fd < 0) return NULL;
+    return (const void *)((char *)rank_state_of(states, local_rank) + MSI_RANK_STATE_OWN);
 }

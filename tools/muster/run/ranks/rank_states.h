@@ -10,12 +10,12 @@
 #define MUSTER_TOOL_RUN_RANKS_RANK_STATES_H
 
 #include "base/rank_state.h"
+#include "os/segment.h"
 #include "prof/flight/flight.h"
 
 struct rank_states {
-    int fd; /* -1: no memory */
+    struct msi_segment segment; /* fd -1: no memory */
     int n, world_size;
-    unsigned char *memory;
 };
 
 /* How far a rank has come. */
@@ -40,7 +40,7 @@ struct rank_state_view {
     char error_operation[64], message[MSI_RANK_STATE_MESSAGE], remedy[MSI_RANK_STATE_REMEDY];
 };
 
-/* Creates the memory for n ranks; fd is -1 if that fails. */
+/* Creates the memory for n ranks; segment.fd is -1 if that fails. */
 void rank_states_open(struct rank_states *states, int n);
 void rank_states_close(struct rank_states *states);
 
@@ -48,8 +48,8 @@ void rank_states_close(struct rank_states *states);
 void rank_states_begin(struct rank_states *states, int world_size);
 
 struct rank_stage rank_states_stage(const struct rank_states *states, int local_rank);
-/* Copies the rank's flight recorder, unchecked; false without memory. */
-bool rank_states_flight(const struct rank_states *states, int local_rank, struct msi_flight *copy);
+/* The rank's flight recorder, unchecked; NULL without memory. */
+const struct msi_flight *rank_states_flight(const struct rank_states *states, int local_rank);
 void rank_states_read(const struct rank_states *states, int local_rank, struct rank_state_view *view);
 
 #endif

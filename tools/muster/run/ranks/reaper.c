@@ -1,8 +1,8 @@
 /*
  * reaper.c - kills the process groups of the ranks when the launcher dies. See reaper.h. The launcher's main
- * thread owns the struct. Each rank writes its process group into the shared slots before it execs, so the
- * reaper knows it at all times. The launcher clears a slot before it reaps the rank, because the number may
- * then be reused.
+ * thread owns the struct. Each rank writes its process group into the shared memory before it execs, so the
+ * reaper knows it at all times. The launcher clears it before it reaps the rank, because then the number
+ * may be reused.
  */
 #include "run/ranks/reaper.h"
 
@@ -24,7 +24,7 @@ static void release_files(void) {
     if (chdir("/") != 0) return; /* the file system of the working directory stays busy */
 }
 
-_Noreturn static void watch(int lifeline, const struct reaper_slot *slots, int n) {
+_Noreturn static void watch(int lifeline, const _Atomic int *groups, int n) {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
     char byte;
     setsid();
@@ -33,18 +33,18 @@ _Noreturn static void watch(int lifeline, const struct reaper_slot *slots, int n
     release_files();
     while (read(lifeline, &byte, 1) < 0 && errno == EINTR) continue;
     for (int i = 0; i < n; i++) {
-        int group = atomic_load_explicit(&slots[i].group, memory_order_relaxed);
+        int group = atomic_load_explicit(&groups[i], memory_order_relaxed);
         if (group > 1) kill(-group, SIGKILL);
     }
     _exit(0);
 }
 
 int reaper_open(struct reaper *reaper, int n) {
-    size_t size = (size_t)n * sizeof reaper->slots[0];
+    size_t size = (size_t)n * sizeof reaper->groups[0];
     int ends[2], rc;
     void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return -errno;
-    *reaper = (struct reaper){.n = n, .slots = shared};
+    *reaper = (struct reaper){.n = n, .groups = shared};
     if (pipe2(ends, O_CLOEXEC) != 0) {
         rc = -errno;
         goto unmap;
@@ -56,7 +56,7 @@ int reaper_open(struct reaper *reaper, int n) {
     }
     if (reaper->pid == 0) {
         close(ends[1]);
-        watch(ends[0], reaper->slots, n);
+        watch(ends[0], reaper->groups, n);
     }
     close(ends[0]);
     reaper->lifeline = ends[1];
@@ -71,9 +71,8 @@ unmap:
 }
 
 void reaper_close(struct reaper *reaper) {
-    if (reaper->pid == 0) return;
+    if (reaper->pid <= 0) return;
     close(reaper->lifeline);
     while (waitpid(reaper->pid, NULL, 0) < 0 && errno == EINTR) continue;
-    munmap(reaper->slots, (size_t)reaper->n * sizeof reaper->slots[0]);
-    *reaper = (struct reaper){0};
+    munmap(reaper->groups, (size_t)reaper->n * sizeof reaper->groups[0]);
 }

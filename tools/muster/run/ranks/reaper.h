@@ -10,16 +10,12 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-/* In memory that launcher, reaper and ranks share. */
-struct reaper_slot {
-    _Atomic int group; /* the process group of one rank, or 0 */
-};
-
 struct reaper {
     pid_t pid;
     int lifeline; /* the reaper reads end-of-file from the other end when the launcher has gone */
     int n;
-    struct reaper_slot *slots;
+    _Atomic int
+        *groups; /* the process group of each rank, or 0; launcher, reaper and ranks share the memory */
 };
 
 /*
@@ -28,7 +24,7 @@ struct reaper {
  */
 int reaper_open(struct reaper *reaper, int n);
 
-/* Ends the reaper; it kills the groups that are still in its slots. */
+/* Ends the reaper; it kills the groups that are left. Does nothing if reaper_open has failed. */
 void reaper_close(struct reaper *reaper);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "cli/options.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +19,8 @@ static int find(const char *name) {
     return 0;
 }
 
-/* Why a signal cannot end the job, or NULL if it can. */
-static const char *unsupported_reason(int number) {
+/* Adds a signal. Returns why it cannot end the job, or NULL if it can. */
+static const char *add(sigset_t *signals, int number) {
     static const struct {
         const char *reason;
         int signals[8];
@@ -34,11 +33,12 @@ static const char *unsupported_reason(int number) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int k = 0; rows[i].signals[k]; k++)
             if (rows[i].signals[k] == number) return rows[i].reason;
-    return NULL;
+    return sigaddset(signals, number) == 0 ? NULL : "the C library needs it for itself";
 }
 
-mst_status signals_read(const char *text, struct signals *signals) {
-    struct signals read = {0};
+mst_status signals_read(const char *text, sigset_t *signals) {
+    sigset_t read;
+    sigemptyset(&read);
     for (;; text++) {
         size_t len = strcspn(text, ",");
         char name[32];
@@ -47,17 +47,12 @@ mst_status signals_read(const char *text, struct signals *signals) {
         if (number == 0)
             return msi_fail(MST_ERR_INVALID, NULL,
                             "--signals-to-handle takes names such as " SIGNALS_DEFAULT ", not '%s'", name);
-        if (unsupported_reason(number))
-            return msi_fail(MST_ERR_INVALID, NULL, "--signals-to-handle cannot have %s: %s", name,
-                            unsupported_reason(number));
-        read.bits |= (uint64_t)1 << (number - 1);
+        const char *reason = add(&read, number);
+        if (reason)
+            return msi_fail(MST_ERR_INVALID, NULL, "--signals-to-handle cannot have %s: %s", name, reason);
         text += len;
         if (!*text) break;
     }
     *signals = read;
     return MST_OK;
-}
-
-bool signals_have(const struct signals *signals, int number) {
-    return number >= 1 && number <= SIGNALS_MOST && (signals->bits >> (number - 1) & 1) != 0;
 }

@@ -4,20 +4,13 @@
 
 #include <muster/status.h>
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <signal.h>
 
 enum { SIGNALS_MOST = 64 };
 
-/* Bit i stands for signal i + 1. */
-struct signals {
-    uint64_t bits;
-};
-
 #define SIGNALS_DEFAULT "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
-/* Reads names and numbers such as "SIGTERM,INT,10". */
-mst_status signals_read(const char *text, struct signals *signals);
-bool signals_have(const struct signals *signals, int number);
+/* Reads names and numbers such as "SIGTERM,INT,10". On failure signals is unchanged. */
+mst_status signals_read(const char *text, sigset_t *signals);
 
 #endif

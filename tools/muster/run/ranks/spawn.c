@@ -9,16 +9,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { CANNOT_EXEC = 127 };
-
-const int spawn_signals[SPAWN_SIGNALS] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                          SIGUSR2, SIGTSTP, SIGCHLD, SIGPIPE, SIGXFSZ};
 
 static struct sigaction inherited[_NSIG]; /* by signal number */
 
@@ -26,12 +23,17 @@ void spawn_prepare(void) {
     for (int number = 1; number < _NSIG; number++) sigaction(number, NULL, &inherited[number]);
 }
 
+void spawn_restore_signals(const sigset_t *mask) {
+    for (int number = 1; number < _NSIG; number++) sigaction(number, &inherited[number], NULL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+}
+
 int spawn_was_ignored(int signal) {
     return signal > 0 && signal < _NSIG && inherited[signal].sa_handler == SIG_IGN;
 }
 
 _Noreturn static void fail(const struct spawn *s) {
-    struct spawn_error error = {.rank = s->rank, .error = errno};
+    struct spawn_error error = {.index = s->index, .error = errno};
     if (write(s->error_fd, &error, sizeof error) < 0) _exit(CANNOT_EXEC);
     _exit(CANNOT_EXEC);
 }
@@ -58,8 +60,7 @@ _Noreturn static void become_worker(const struct spawn *s, pid_t launcher, const
         if (s->files[fd] != fd && dup2(s->files[fd], fd) < 0) fail(s);
     setrlimit(RLIMIT_NOFILE, s->open_files);
     if (s->cpus && sched_setaffinity(0, s->cpus_size, s->cpus) != 0) fail(s);
-    for (int i = 0; i < SPAWN_SIGNALS; i++) sigaction(spawn_signals[i], &inherited[spawn_signals[i]], NULL);
-    sigprocmask(SIG_SETMASK, mask, NULL);
+    spawn_restore_signals(mask);
     execve(s->program, s->argv, s->envp);
     fail(s);
 }
@@ -75,4 +76,29 @@ pid_t spawn_worker(const struct spawn *spawn) {
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return pid > 0 ? pid : -error;
+}
+
+int spawn_open_pipes(int out[2], int err[2]) {
+    if (pipe2(out, O_CLOEXEC) != 0) return -errno;
+    if (pipe2(err, O_CLOEXEC) == 0) return 0;
+    int rc = -errno;
+    close(out[0]);
+    close(out[1]);
+    return rc;
+}
+
+void spawn_signal(pid_t pid, int signal) {
+    if (kill(-pid, signal) != 0) kill(pid, signal);
+}
+
+bool spawn_has_exited(pid_t pid, siginfo_t *info) {
+    *info = (siginfo_t){0};
+    return waitid(P_PID, (id_t)pid, info, WEXITED | WNOHANG | WNOWAIT) == 0 && info->si_pid != 0;
+}
+
+/* The reaper must not kill the group of another process: once the child is reaped, its number is free. */
+void spawn_reap(pid_t pid, _Atomic int *group) {
+    while (waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+    atomic_store_explicit(group, 0, memory_order_relaxed);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }

@@ -18,25 +18,23 @@
 #include <unistd.h>
 
 /* Never inherited: each is set below, or belongs to an outer launcher. */
-static const char *const replaced[] = {
-    "RANK",
-    "LOCAL_RANK",
-    "ROLE_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "GROUP_WORLD_SIZE",
-    "ROLE_WORLD_SIZE",
-    "ROLE_NAME",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "TORCHELASTIC_RESTART_COUNT",
-    "TORCHELASTIC_MAX_RESTARTS",
-    "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_USE_AGENT_STORE",
-    "TORCHELASTIC_ERROR_FILE",
-    MSI_RANK_STATE_VARIABLE,
-};
+static const char *const replaced[] = {"RANK",
+                                       "LOCAL_RANK",
+                                       "ROLE_RANK",
+                                       "WORLD_SIZE",
+                                       "LOCAL_WORLD_SIZE",
+                                       "GROUP_RANK",
+                                       "GROUP_WORLD_SIZE",
+                                       "ROLE_WORLD_SIZE",
+                                       "ROLE_NAME",
+                                       "MASTER_ADDR",
+                                       "MASTER_PORT",
+                                       "TORCHELASTIC_RESTART_COUNT",
+                                       "TORCHELASTIC_MAX_RESTARTS",
+                                       "TORCHELASTIC_RUN_ID",
+                                       "TORCHELASTIC_USE_AGENT_STORE",
+                                       "TORCHELASTIC_ERROR_FILE",
+                                       MSI_RANK_STATE_VARIABLE};
 enum {
     N_REPLACED = sizeof replaced / sizeof replaced[0],
     OWNED_MAX = N_REPLACED + 1,
@@ -89,35 +87,33 @@ mst_status worker_env_check(const char *const *extra, size_t n_extra) {
 }
 
 /* Appends the variables that all ranks share, each with its NUL. */
-static void add_facts(struct msi_buf *to, const struct worker_env_facts *f) {
+static void add_facts(struct msi_buf *to, const struct worker_env_facts *f, const struct node_assignment *a) {
     const char *threads = find_own("OMP_NUM_THREADS");
     bool has_threads =
         is_among("OMP_NUM_THREADS", f->extra, f->n_extra) || (threads && is_inherited(threads, f));
-    msi_buf_add_format(to, "WORLD_SIZE=%d%c", f->world_size, 0);
+    msi_buf_add_format(to, "WORLD_SIZE=%d%c", a->world_size, 0);
     msi_buf_add_format(to, "LOCAL_WORLD_SIZE=%d%c", f->local_world_size, 0);
-    msi_buf_add_format(to, "GROUP_RANK=%d%c", f->group_rank, 0);
-    msi_buf_add_format(to, "GROUP_WORLD_SIZE=%d%c", f->group_world_size, 0);
-    msi_buf_add_format(to, "ROLE_WORLD_SIZE=%d%c", f->world_size, 0);
+    msi_buf_add_format(to, "GROUP_RANK=%d%c", a->node, 0);
+    msi_buf_add_format(to, "GROUP_WORLD_SIZE=%d%c", a->nodes, 0);
+    msi_buf_add_format(to, "ROLE_WORLD_SIZE=%d%c", a->world_size, 0);
     msi_buf_add_format(to, "ROLE_NAME=default%c", 0);
     msi_buf_add_format(to, "MASTER_ADDR=%s%c", f->master_addr, 0);
     msi_buf_add_format(to, "MASTER_PORT=%d%c", f->master_port, 0);
-    msi_buf_add_format(to, "TORCHELASTIC_RESTART_COUNT=%d%c", f->generation, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_RESTART_COUNT=%d%c", a->generation, 0);
     msi_buf_add_format(to, "TORCHELASTIC_MAX_RESTARTS=%d%c", f->max_restarts, 0);
-    msi_buf_add_format(to, "TORCHELASTIC_RUN_ID=%s%c", f->run_id, 0);
+    msi_buf_add_format(to, "TORCHELASTIC_RUN_ID=%s%c", a->run_id, 0);
     msi_buf_add_format(to, "TORCHELASTIC_USE_AGENT_STORE=True%c", 0);
     /* Otherwise each rank would start a thread per core. */
     if (f->local_world_size > 1 && !has_threads) msi_buf_add_format(to, "OMP_NUM_THREADS=1%c", 0);
 }
 
-int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts) {
+int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts,
+                    const struct node_assignment *assignment) {
     size_t n = 0, at = 0;
-    *env = (struct worker_env){0};
+    *env = (struct worker_env){.facts = facts, .generation = assignment->generation};
     while (environ[n]) n++;
-    add_facts(&env->owned, facts);
+    add_facts(&env->owned, facts, assignment);
     env->vars = calloc(WORKER_ENV_PER_RANK + 2 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
-    env->log_dir = facts->log_dir;
-    env->generation = facts->generation;
-    env->states = facts->states;
     if (facts->log_dir) env->error_file = malloc(ERROR_FILE_MAX);
     if (env->owned.failed || !env->vars || (facts->log_dir && !env->error_file)) {
         worker_env_close(env);
@@ -125,7 +121,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     }
     for (int i = 0; i < WORKER_ENV_PER_RANK; i++) env->vars[at++] = env->per_rank[i];
     if (env->error_file) env->vars[at++] = env->error_file;
-    if (env->states >= 0) env->vars[at++] = env->state;
+    if (facts->states >= 0) env->vars[at++] = env->state;
     for (char *var = (char *)env->owned.data, *end = var + env->owned.len; var < end; var += strlen(var) + 1)
         env->vars[at++] = var;
     for (size_t i = 0; i < n; i++)
@@ -143,7 +139,6 @@ void worker_env_close(struct worker_env *env) {
     msi_buf_free(&env->owned);
     free(env->error_file);
     free(env->vars);
-    *env = (struct worker_env){0};
 }
 
 char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
@@ -151,9 +146,9 @@ char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
     snprintf(env->per_rank[1], WORKER_ENV_TEXT, "LOCAL_RANK=%d", local_rank);
     snprintf(env->per_rank[2], WORKER_ENV_TEXT, "ROLE_RANK=%d", rank);
     snprintf(env->state, WORKER_ENV_TEXT, MSI_RANK_STATE_VARIABLE "=/proc/%d/fd/%d:%d", (int)getpid(),
-             env->states, local_rank);
+             env->facts->states, local_rank);
     if (env->error_file)
         logs_path(stpcpy(env->error_file, error_variable), ERROR_FILE_MAX - sizeof error_variable,
-                  env->log_dir, env->generation, local_rank, "error.json");
+                  env->facts->log_dir, env->generation, local_rank, "error.json");
     return env->vars;
 }

@@ -14,31 +14,28 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void collect_exec_errors(struct workers *w) {
     struct spawn_error e;
-    while (read(w->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e) {
-        int index = e.rank - w->options.first_rank;
-        if (index >= 0 && index < w->started) w->list[index].exec_error = e.error;
-    }
+    while (read(w->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e)
+        if (e.index >= 0 && e.index < w->started) w->list[e.index].exec_error = e.error;
 }
 
-static void on_poll_closed(uv_handle_t *handle) {
-    struct worker *worker = handle->data;
-    worker->all->closing--;
-}
-
-static void on_signal_closed(uv_handle_t *handle) {
+static void on_closed(uv_handle_t *handle) {
     struct workers *w = handle->data;
     w->closing--;
 }
 
+static void close_handle(struct workers *w, uv_handle_t *handle) {
+    handle->data = w;
+    w->closing++;
+    uv_close(handle, on_closed);
+}
+
 static void stop_watching(struct worker *worker) {
     if (worker->pidfd < 0) return;
-    worker->all->closing++;
-    uv_close((uv_handle_t *)&worker->exit_poll, on_poll_closed);
+    close_handle(worker->all, (uv_handle_t *)&worker->exit_poll);
     close(worker->pidfd);
     worker->pidfd = -1;
 }
@@ -46,9 +43,8 @@ static void stop_watching(struct worker *worker) {
 /* Checks whether the worker has exited, without reaping it. */
 static void check_exit(struct worker *worker) {
     struct workers *w = worker->all;
-    siginfo_t info = {0};
-    if (!worker->running) return;
-    if (waitid(P_PID, (id_t)worker->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    siginfo_t info;
+    if (!worker->running || !spawn_has_exited(worker->pid, &info)) return;
     worker->running = false;
     w->running--;
     clock_gettime(CLOCK_REALTIME, &worker->ended);
@@ -95,30 +91,17 @@ static int watch(struct worker *worker) {
     return uv_poll_start(&worker->exit_poll, UV_READABLE, on_pidfd);
 }
 
-struct pipes {
-    int ends[OUTPUT_STREAMS][2];
-};
-
-static int open_pipes(struct pipes *p) {
-    if (pipe2(p->ends[OUTPUT_STDOUT], O_CLOEXEC) != 0) return -errno;
-    if (pipe2(p->ends[OUTPUT_STDERR], O_CLOEXEC) == 0) return 0;
-    int rc = -errno;
-    close(p->ends[OUTPUT_STDOUT][0]);
-    close(p->ends[OUTPUT_STDOUT][1]);
-    return rc;
-}
-
 /* Attaches the read ends to the output, or closes them if the worker was not started. */
-static int settle_pipes(struct worker *worker, const struct pipes *p, bool started) {
+static int settle_pipes(struct worker *worker, int pipes[OUTPUT_STREAMS][2], bool started) {
     int rc = 0;
     for (int i = 0; i < OUTPUT_STREAMS; i++) {
-        close(p->ends[i][1]);
+        close(pipes[i][1]);
         if (!started) {
-            close(p->ends[i][0]);
+            close(pipes[i][0]);
             continue;
         }
         int attached = output_attach(worker->all->options.output, worker->local_rank, worker->rank,
-                                     (enum output_stream)i, p->ends[i][0]);
+                                     (enum output_stream)i, pipes[i][0]);
         if (rc == 0) rc = attached;
     }
     return rc;
@@ -126,18 +109,18 @@ static int settle_pipes(struct worker *worker, const struct pipes *p, bool start
 
 static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
     const struct workers_options *o = &w->options;
-    struct pipes pipes = {{{-1, STDOUT_FILENO}, {-1, STDERR_FILENO}}};
-    int rc = o->output ? open_pipes(&pipes) : 0;
+    int pipes[OUTPUT_STREAMS][2] = {{-1, STDOUT_FILENO}, {-1, STDERR_FILENO}};
+    int rc = o->output ? spawn_open_pipes(pipes[OUTPUT_STDOUT], pipes[OUTPUT_STDERR]) : 0;
     if (rc != 0) return rc;
     struct spawn spawn = {
         .program = o->program,
         .argv = o->argv,
         .envp = worker_env_of(o->env, worker->rank, worker->local_rank),
-        .rank = worker->rank,
-        .files = {stdin_fd, pipes.ends[OUTPUT_STDOUT][1], pipes.ends[OUTPUT_STDERR][1]},
+        .index = worker->local_rank,
+        .files = {stdin_fd, pipes[OUTPUT_STDOUT][1], pipes[OUTPUT_STDERR][1]},
         .error_fd = w->exec_errors[1],
         .open_files = o->files,
-        .group = &o->reaper->slots[worker->local_rank].group,
+        .group = &o->reaper->groups[worker->local_rank],
         .cpus = bind_of(o->bind, worker->local_rank),
         .cpus_size = o->bind->set_size,
     };
@@ -148,7 +131,7 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
         w->started++;
         w->running++;
     }
-    if (o->output) rc = settle_pipes(worker, &pipes, pid > 0);
+    if (o->output) rc = settle_pipes(worker, pipes, pid > 0);
     if (pid < 0) return pid;
     return rc != 0 ? rc : watch(worker);
 }
@@ -185,8 +168,7 @@ int workers_start(struct workers *w, const struct workers_options *options, int 
 }
 
 void workers_signal(struct workers *w, int signal) {
-    for (int i = 0; i < w->started; i++)
-        if (kill(-w->list[i].pid, signal) != 0) kill(w->list[i].pid, signal); /* before setpgid */
+    for (int i = 0; i < w->started; i++) spawn_signal(w->list[i].pid, signal);
 }
 
 void workers_end(struct workers *w) {
@@ -194,16 +176,10 @@ void workers_end(struct workers *w) {
     for (int i = 0; i < w->started; i++) {
         struct worker *worker = &w->list[i];
         stop_watching(worker);
-        /* Clear the reaper's slot first: once the worker is reaped, its number may be reused. */
-        while (waitid(P_PID, (id_t)worker->pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
-        atomic_store_explicit(&w->options.reaper->slots[worker->local_rank].group, 0, memory_order_relaxed);
-        while (waitpid(worker->pid, NULL, 0) < 0 && errno == EINTR) continue;
+        spawn_reap(worker->pid, &w->options.reaper->groups[i]);
     }
     w->started = w->running = 0;
-    if (w->uses_child_signal) {
-        w->closing++;
-        uv_close((uv_handle_t *)&w->child_signal, on_signal_closed);
-    }
+    if (w->uses_child_signal) close_handle(w, (uv_handle_t *)&w->child_signal);
     w->uses_child_signal = false;
     for (int i = 0; i < 2; i++) {
         if (w->exec_errors[i] >= 0) close(w->exec_errors[i]);

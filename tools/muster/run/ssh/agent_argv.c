@@ -1,17 +1,28 @@
-/* agent_argv.c - see agent_argv.h. */
-#include "run/ssh/agent_argv.h"
-
+/*
+ * agent_argv.c - the command lines of a job's agents, the launchers on other hosts, and the variables that
+ * their shells set first. Most of it is the same for all agents and is written once. See run_hosts.h.
+ */
+#include "run/nodes/run_hosts.h"
 #include "run/output/output.h"
 #include "run/ssh/agent_script.h"
 
 #include "base/error.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+struct agents {
+    const struct run_options *options;
+    const struct worker_env_facts *facts;
+    const struct hosts *hosts;
+    struct msi_buf exports, arguments; /* as in struct agent_script; the same for all agents */
+    char directory[PATH_MAX], muster[PATH_MAX];
+};
 
 /* Settings that describe one machine. */
 static const char *const not_exported[] = {"MUSTER_ADVERTISE_ADDR", "MUSTER_FORCE_HOST"};
@@ -39,7 +50,7 @@ static bool is_exported(const char *entry) {
 }
 
 /* --env NAME=VALUE goes to the arguments; the value of --env NAME, which may be secret, to the script. */
-static mst_status add_env(const struct run_options *o, struct agent_argv *a) {
+static mst_status add_env(const struct run_options *o, struct agents *a) {
     for (size_t i = 0; i < o->env.n; i++) {
         const char *entry = o->env.list[i];
         add(&a->arguments, "--env=%s", entry);
@@ -58,29 +69,23 @@ static mst_status add_env(const struct run_options *o, struct agent_argv *a) {
 /* Appends the option if its value is not the default. */
 static void add_option(const struct run_options *o, const struct opt *option, struct msi_buf *arguments) {
     static const struct run_options defaults = RUN_OPTIONS_DEFAULT;
-    const char *value = (const char *)o + option->offset, *preset = (const char *)&defaults + option->offset;
-    const char *text, *default_text;
-    double seconds;
-    long number;
-    bool flag;
+    const void *value = (const char *)o + option->offset, *preset = (const char *)&defaults + option->offset;
+    const char *const *text = value, *const *default_text = preset;
     switch ((enum opt_kind)option->kind) {
     case OPT_FLAG:
-        memcpy(&flag, value, sizeof flag);
-        if (flag) add(arguments, "--%s", option->name);
+        if (*(const bool *)value) add(arguments, "--%s", option->name);
         break;
     case OPT_NUMBER:
-        memcpy(&number, value, sizeof number);
-        if (memcmp(value, preset, sizeof number) != 0) add(arguments, "--%s=%ld", option->name, number);
+        if (memcmp(value, preset, sizeof(long)) != 0)
+            add(arguments, "--%s=%ld", option->name, *(const long *)value);
         break;
     case OPT_SECONDS:
-        memcpy(&seconds, value, sizeof seconds);
-        if (memcmp(value, preset, sizeof seconds) != 0) add(arguments, "--%s=%.17g", option->name, seconds);
+        if (memcmp(value, preset, sizeof(double)) != 0)
+            add(arguments, "--%s=%.17g", option->name, *(const double *)value);
         break;
     case OPT_STRING:
-        memcpy(&text, value, sizeof text);
-        memcpy(&default_text, preset, sizeof default_text);
-        if (text && (!default_text || strcmp(text, default_text) != 0))
-            add(arguments, "--%s=%s", option->name, text);
+        if (*text && (!*default_text || strcmp(*text, *default_text) != 0))
+            add(arguments, "--%s=%s", option->name, *text);
         break;
     case OPT_STRINGS: /* --env is the only one; see add_env */
         break;
@@ -95,43 +100,38 @@ static mst_status find_muster(const struct run_options *o, char path[PATH_MAX]) 
     ssize_t len = readlink("/proc/self/exe", path, PATH_MAX - 1);
     if (len <= 0)
         return msi_fail(MST_ERR_SYSTEM, "give its path with --remote-muster",
-                        "cannot find out the path of this muster: %s", strerror(errno));
+                        "cannot determine the path of this muster: %s", strerror(errno));
     path[len] = 0;
     return MST_OK;
 }
 
-mst_status agent_argv_open(struct agent_argv *a, const struct run_options *o, const struct agent_job *job,
-                           int nodes) {
-    *a = (struct agent_argv){.job = job, .nodes = nodes};
+/* Writes what all agents have in common. */
+static mst_status add_common(struct agents *a, const struct workers_options *workers) {
     if (!getcwd(a->directory, sizeof a->directory))
-        return msi_fail_errno(errno, "cannot find out the current directory");
-    mst_status st = find_muster(o, a->muster);
+        return msi_fail_errno(errno, "cannot determine the current directory");
+    mst_status st = find_muster(a->options, a->muster);
     if (st != MST_OK) return st;
     for (size_t i = 0; i < run_command.n_options; i++)
         if (!(run_command.options[i].kind & OPT_STAYS_HERE))
-            add_option(o, &run_command.options[i], &a->arguments);
-    st = add_env(o, a);
+            add_option(a->options, &run_command.options[i], &a->arguments);
+    st = add_env(a->options, a);
     add(&a->arguments, "--");
-    add(&a->arguments, "%s", job->program ? job->program : job->operands[0]);
-    for (size_t i = 1; job->operands[i]; i++) add(&a->arguments, "%s", job->operands[i]);
-    if (st == MST_OK && (a->arguments.failed || a->exports.failed)) st = msi_fail_memory();
-    if (st != MST_OK) agent_argv_close(a);
-    return st;
+    add(&a->arguments, "%s", workers->program ? workers->program : workers->argv[0]);
+    for (size_t i = 1; workers->argv[i]; i++) add(&a->arguments, "%s", workers->argv[i]);
+    return st == MST_OK && (a->arguments.failed || a->exports.failed) ? msi_fail_memory() : st;
 }
 
-void agent_argv_close(struct agent_argv *a) {
-    msi_buf_free(&a->arguments);
-    msi_buf_free(&a->exports);
-}
-
-mst_status agent_argv_write(const struct agent_argv *a, int node, const char *nproc, struct msi_buf *script) {
+static mst_status write_script(const struct agents *a, int node, struct msi_buf *script) {
     struct msi_buf arguments = {0};
+    char nproc[HOSTS_NPROC_MAX];
+    mst_status st = hosts_nproc(&a->hosts->list[node], a->options->nproc, nproc);
+    if (st != MST_OK) return st;
     add(&arguments, "run");
-    add(&arguments, "--nnodes=%d", a->nodes);
+    add(&arguments, "--nnodes=%d", a->hosts->n);
     add(&arguments, "--node-rank=%d", node);
-    add(&arguments, "--master-addr=%s", a->job->address);
-    add(&arguments, "--master-port=%d", a->job->port);
-    add(&arguments, "--rdzv-id=%s", a->job->run_id);
+    add(&arguments, "--master-addr=%s", a->facts->master_addr);
+    add(&arguments, "--master-port=%d", a->facts->master_port);
+    add(&arguments, "--rdzv-id=%s", a->facts->run_id);
     add(&arguments, "--nproc-per-node=%s", nproc);
     add(&arguments, "--agent=%d", output_may_colour(OUTPUT_STDOUT) | output_may_colour(OUTPUT_STDERR) << 1);
     msi_buf_add(&arguments, a->arguments.data, a->arguments.len);
@@ -143,4 +143,21 @@ mst_status agent_argv_write(const struct agent_argv *a, int node, const char *np
     bool whole = !arguments.failed && !script->failed;
     msi_buf_free(&arguments);
     return whole ? MST_OK : msi_fail_memory();
+}
+
+mst_status run_hosts_prepare(struct run_hosts *h, const struct run_options *o,
+                             const struct worker_env_facts *facts, const struct workers_options *workers) {
+    struct agents a = {.options = o, .facts = facts, .hosts = &h->hosts};
+    mst_status st = add_common(&a, workers);
+    h->remote.agents = calloc((size_t)h->hosts.n, sizeof h->remote.agents[0]);
+    if (st == MST_OK && !h->remote.agents) st = msi_fail_memory();
+    for (int node = 0; node < h->hosts.n && st == MST_OK; node++) {
+        if (node == h->here) continue;
+        struct remote_agent *agent = &h->remote.agents[h->remote.n++];
+        *agent = (struct remote_agent){.host = h->hosts.list[node].name, .reads_stdin = node == 0};
+        st = write_script(&a, node, &agent->script);
+    }
+    msi_buf_free(&a.arguments);
+    msi_buf_free(&a.exports);
+    return st;
 }

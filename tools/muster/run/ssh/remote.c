@@ -18,25 +18,10 @@ enum { START_AT_ONCE = 64, START_SECONDS = 60 };
 
 static void start_more(struct remote *r);
 
-static void on_handle_closed(uv_handle_t *handle) {
-    struct remote *r = handle->data;
-    r->closing--;
-}
-
-static void close_handle(struct remote *r, uv_handle_t *handle) {
-    r->closing++;
-    handle->data = r;
-    uv_close(handle, on_handle_closed);
-}
-
-static void kill_group(pid_t pid) {
-    if (kill(-pid, SIGKILL) != 0) kill(pid, SIGKILL); /* before its setpgid */
-}
-
 /* Hands the descriptor to the caller if fd is not NULL, else closes it. */
 static void stop_reading(struct remote_host *h, int stream, int *fd) {
     if (h->fds[stream] < 0) return;
-    close_handle(h->all, (uv_handle_t *)&h->polls[stream]);
+    uv_close((uv_handle_t *)&h->polls[stream], NULL);
     if (fd)
         *fd = h->fds[stream];
     else
@@ -58,18 +43,15 @@ static bool read_early(struct remote_host *h, int stream) {
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-static void pass_on(struct remote_host *h, int stream, const char *data, size_t len) {
+static void pass_on(struct remote_host *h, int stream, struct msi_str data) {
     const struct remote_options *o = &h->all->options;
     int fd = -1;
     stop_reading(h, stream, &fd);
     if (fd < 0) return;
-    int rc = output_attach_agent(o->output, h->index, (enum output_stream)stream, fd, o->raw);
-    if (rc == 0) {
-        output_feed_agent(o->output, h->index, (enum output_stream)stream, data, len);
-        return;
-    }
+    int rc = output_attach_agent(o->output, h->index, (enum output_stream)stream, fd, data);
+    if (rc == 0) return;
     snprintf(h->why, sizeof h->why, "cannot read from host %s: %s", h->name, strerror(-rc));
-    kill_group(h->pid);
+    spawn_signal(h->pid, SIGKILL);
 }
 
 /* The agent runs as soon as its shell has printed the mark; earlier output of login scripts is dropped. */
@@ -84,8 +66,8 @@ static void look_for_mark(struct remote_host *h) {
     h->served = true;
     h->all->starting--;
     uv_timer_stop(&h->timeout);
-    pass_on(h, OUTPUT_STDOUT, found, (size_t)(text + len - found));
-    pass_on(h, OUTPUT_STDERR, h->early[OUTPUT_STDERR], h->early_len[OUTPUT_STDERR]);
+    pass_on(h, OUTPUT_STDOUT, msi_str(found, (size_t)(text + len - found)));
+    pass_on(h, OUTPUT_STDERR, msi_str(h->early[OUTPUT_STDERR], h->early_len[OUTPUT_STDERR]));
     start_more(h->all);
 }
 
@@ -104,9 +86,7 @@ static void last_line(const struct remote_host *h, char *line, size_t size) {
     while (end > 0 && strchr("\r\n \t", text[end - 1])) end--;
     size_t begin = end;
     while (begin > 0 && text[begin - 1] != '\n') begin--;
-    size_t len = end - begin < size - 1 ? end - begin : size - 1;
-    memcpy(line, text + begin, len);
-    line[len] = '\0';
+    msi_str_copy(msi_str(text + begin, end - begin), line, size);
     text_clean(line, false);
 }
 
@@ -114,7 +94,7 @@ static void last_line(const struct remote_host *h, char *line, size_t size) {
 static void collect_exec_errors(const struct remote *r) {
     struct spawn_error e;
     while (read(r->exec_errors[0], &e, sizeof e) == (ssize_t)sizeof e)
-        if (e.rank >= 0 && e.rank < r->options.n) r->hosts[e.rank].exec_error = e.error;
+        if (e.index >= 0 && e.index < r->options.n) r->hosts[e.index].exec_error = e.error;
 }
 
 static void explain(struct remote_host *h) {
@@ -160,10 +140,9 @@ static void ended(struct remote_host *h, int code) {
 
 /* Does not reap: until remote_end the pid cannot be reused. */
 static void check_exit(struct remote_host *h) {
-    siginfo_t info = {0};
+    siginfo_t info;
     if (h->pid == 0 || (h->state != REMOTE_STARTING && h->state != REMOTE_SERVING)) return;
-    if (waitid(P_PID, (id_t)h->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    ended(h, info.si_code == CLD_EXITED ? info.si_status : -1);
+    if (spawn_has_exited(h->pid, &info)) ended(h, info.si_code == CLD_EXITED ? info.si_status : -1);
 }
 
 static void on_child_signal(uv_signal_t *handle, int signal) {
@@ -178,7 +157,7 @@ static void on_timeout(uv_timer_t *timer) {
     if (!h->why[0])
         snprintf(h->why, sizeof h->why, "cannot start on host %s: it did not answer within %d s", h->name,
                  START_SECONDS);
-    kill_group(h->pid);
+    spawn_signal(h->pid, SIGKILL);
 }
 
 static int start_reading(struct remote_host *h, int stream, int fd) {
@@ -196,14 +175,9 @@ static int start_reading(struct remote_host *h, int stream, int fd) {
 static int start_one(struct remote_host *h) {
     struct remote *r = h->all;
     int out[2], err[2];
-    if (pipe2(out, O_CLOEXEC) != 0) return -errno;
-    if (pipe2(err, O_CLOEXEC) != 0) {
-        int rc = -errno;
-        close(out[0]);
-        close(out[1]);
-        return rc;
-    }
-    int rc = remote_ssh_start(h, r->exec_errors[1], out[1], err[1]);
+    int rc = spawn_open_pipes(out, err);
+    if (rc != 0) return rc;
+    rc = remote_ssh_start(h, r->exec_errors[1], out[1], err[1]);
     close(out[1]);
     close(err[1]);
     int read_out = start_reading(h, OUTPUT_STDOUT, out[0]),
@@ -226,7 +200,7 @@ static void start_more(struct remote *r) {
         snprintf(h->why, sizeof h->why, "cannot start on host %s: %s; check the limits with 'ulimit -a'",
                  h->name, strerror(-rc));
         if (h->pid > 0)
-            kill_group(h->pid);
+            spawn_signal(h->pid, SIGKILL);
         else
             ended(h, -1);
     }
@@ -238,7 +212,7 @@ static void begin(uv_timer_t *timer) {
 }
 
 int remote_start(struct remote *r, const struct remote_options *options) {
-    *r = (struct remote){.options = *options, .open = true, .left = options->n, .exec_errors = {-1, -1}};
+    *r = (struct remote){.options = *options, .left = options->n, .exec_errors = {-1, -1}};
     r->hosts = calloc((size_t)options->n, sizeof r->hosts[0]);
     if (!r->hosts) return -ENOMEM;
     if (pipe2(r->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0) return -errno;
@@ -260,54 +234,37 @@ int remote_start(struct remote *r, const struct remote_options *options) {
     return uv_timer_start(&r->hosts[0].timeout, begin, 0, 0); /* on_end must be called from the loop */
 }
 
-void remote_cancel(struct remote *r) {
+void remote_kill(struct remote *r, bool serving) {
     for (; r->next < r->options.n; r->next++) {
         r->hosts[r->next].state = REMOTE_ENDED;
         r->left--;
     }
-    for (int i = 0; i < r->options.n; i++)
-        if (r->hosts[i].pid > 0 && r->hosts[i].state == REMOTE_STARTING) kill_group(r->hosts[i].pid);
-}
-
-void remote_kill(struct remote *r) {
-    remote_cancel(r);
-    for (int i = 0; i < r->options.n; i++)
-        if (r->hosts[i].pid > 0 && r->hosts[i].state == REMOTE_SERVING) kill_group(r->hosts[i].pid);
-}
-
-static void reap(pid_t pid) {
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    for (int i = 0; i < r->options.n; i++) {
+        const struct remote_host *h = &r->hosts[i];
+        bool runs = h->state == REMOTE_STARTING || (serving && h->state == REMOTE_SERVING);
+        if (h->pid > 0 && runs) spawn_signal(h->pid, SIGKILL);
+    }
 }
 
 static void end_host(struct remote_host *h) {
     struct remote *r = h->all;
     for (int i = 0; i < OUTPUT_STREAMS; i++) stop_reading(h, i, NULL);
-    close_handle(r, (uv_handle_t *)&h->timeout);
+    uv_close((uv_handle_t *)&h->timeout, NULL);
     if (h->feeder > 0) kill(h->feeder, SIGKILL);
-    reap(h->feeder);
-    if (h->pid > 0) {
-        kill_group(h->pid);
-        /* Clear the slot before reaping: afterwards the pid may be reused. */
-        while (waitid(P_PID, (id_t)h->pid, NULL, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
-        atomic_store_explicit(&r->options.slots[h->index].group, 0, memory_order_relaxed);
-        reap(h->pid);
-    }
-    h->pid = h->feeder = 0;
-    h->state = REMOTE_ENDED;
+    if (h->pid > 0) spawn_signal(h->pid, SIGKILL);
+    while (h->feeder > 0 && waitpid(h->feeder, NULL, 0) < 0 && errno == EINTR) continue;
+    if (h->pid > 0) spawn_reap(h->pid, &r->options.groups[h->index]);
 }
 
 void remote_end(struct remote *r) {
-    if (!r->open) return;
-    r->open = false;
-    for (int i = 0; r->hosts && i < r->options.n; i++)
+    if (!r->hosts) return;
+    for (int i = 0; i < r->options.n; i++)
         if (r->hosts[i].all) end_host(&r->hosts[i]);
-    if (r->watching) close_handle(r, (uv_handle_t *)&r->child_signal);
+    if (r->watching) uv_close((uv_handle_t *)&r->child_signal, NULL);
     for (int i = 0; i < 2; i++)
         if (r->exec_errors[i] >= 0) close(r->exec_errors[i]);
-    r->left = r->starting = 0;
 }
 
 void remote_free(struct remote *r) {
     free(r->hosts);
-    *r = (struct remote){0};
 }

@@ -16,7 +16,6 @@
 
 #include "cli/text.h"
 #include "run/output/output.h"
-#include "run/ranks/reaper.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,12 +54,11 @@ struct remote_host {
 struct remote_options {
     uv_loop_t *loop;
     struct output *output; /* has a source for each agent */
-    const struct remote_agent *agents;
+    struct remote_agent *agents;
     int n;
-    const char *ssh;           /* a shell command to use in place of ssh; NULL: program */
-    const char *program;       /* the path of ssh */
-    bool raw;                  /* pass their output on as bytes, not as lines */
-    struct reaper_slot *slots; /* one for each */
+    const char *ssh;     /* a shell command to use in place of ssh; NULL: program */
+    char *program;       /* the path of ssh */
+    _Atomic int *groups; /* as in struct reaper, one for each */
     const struct rlimit *files;
     void (*on_end)(const struct remote_host *host, void *arg);
     void *arg;
@@ -73,9 +71,8 @@ struct remote {
     int starting; /* how many are STARTING */
     int left;     /* how many are not ENDED */
     int exec_errors[2];
-    int closing; /* handles that the loop still has to close */
     uv_signal_t child_signal;
-    bool open, watching;
+    bool watching; /* child_signal is open */
 };
 
 /*
@@ -96,13 +93,12 @@ bool remote_is_here(const char *name);
  */
 int remote_start(struct remote *remote, const struct remote_options *options);
 
-/* Start no more agents and kill the ssh of those that are STARTING, or of all; on_end follows. */
-void remote_cancel(struct remote *remote);
-void remote_kill(struct remote *remote);
+/* Starts no more agents; kills the ssh of those that are STARTING or, if wanted, SERVING; on_end follows. */
+void remote_kill(struct remote *remote, bool serving);
 
 /*
- * Kills, reaps and closes. Run the loop until closing is 0 between remote_end and remote_free. Both accept a
- * zeroed struct, and a second call.
+ * Kills, reaps and closes. Run the loop until all handles are closed between remote_end and remote_free. Both
+ * accept a zeroed struct.
  */
 void remote_end(struct remote *remote);
 void remote_free(struct remote *remote);

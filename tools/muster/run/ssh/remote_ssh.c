@@ -13,7 +13,7 @@
 #include "run/ranks/spawn.h"
 #include "run/ssh/agent_script.h"
 
-#include "os/write.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,8 +92,7 @@ _Noreturn static void feed(const struct msi_buf *script, int to, pid_t launcher,
     char buffer[4096];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);
-    for (int i = 0; i < SPAWN_SIGNALS; i++) signal(spawn_signals[i], SIG_DFL);
-    sigprocmask(SIG_SETMASK, mask, NULL);
+    spawn_restore_signals(mask);
     dup2(to, STDOUT_FILENO);
     syscall(SYS_close_range, 3U, ~0U, 0U);
     bool taken = write_all(STDOUT_FILENO, script->data, script->len);
@@ -149,11 +148,11 @@ int remote_ssh_start(struct remote_host *h, int error_fd, int out, int err) {
         .program = o->ssh ? "/bin/sh" : o->program,
         .argv = argv,
         .envp = environ,
-        .rank = h->index,
+        .index = h->index,
         .files = {in, out, err},
         .error_fd = error_fd,
         .open_files = o->files,
-        .group = &o->slots[h->index].group,
+        .group = &o->groups[h->index],
     };
     pid_t started = spawn_worker(&spawn);
     close(in);

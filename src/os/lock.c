@@ -1,0 +1,45 @@
+/* lock.c - see lock.h. */
+#include "os/lock.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SPINS = 100 };
+
+/* Sleeps while *word is value, until the deadline at the latest. */
+static void sleep_while(_Atomic uint32_t *word, uint32_t value, int64_t deadline) {
+    struct timespec until = {deadline / 1000000000, deadline % 1000000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, deadline == INT64_MAX ? NULL : &until, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+}
+
+void msi_lock_wait(struct msi_lock *lock) {
+    for (int i = 0; i < SPINS; i++)
+        if (msi_lock_try(lock)) return;
+    /* AWAITED even if no other thread waits: this one does not know. */
+    while (atomic_exchange_explicit(&lock->state, MSI_LOCK_AWAITED, memory_order_acquire) != MSI_LOCK_FREE)
+        sleep_while(&lock->state, MSI_LOCK_AWAITED, INT64_MAX);
+}
+
+void msi_lock_wake(struct msi_lock *lock) {
+    syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
+}
+
+void msi_condition_wait(struct msi_condition *condition, struct msi_lock *lock, int64_t deadline) {
+    uint32_t seen = atomic_load_explicit(&condition->count, memory_order_relaxed); /* under the lock */
+    condition->sleepers++;
+    msi_lock_leave(lock);
+    sleep_while(&condition->count, seen, deadline);
+    msi_lock_enter(lock);
+    condition->sleepers--;
+}
+
+void msi_condition_tell(struct msi_condition *condition) {
+    if (condition->sleepers == 0) return;
+    atomic_fetch_add_explicit(&condition->count, 1, memory_order_relaxed); /* under the lock */
+    syscall(SYS_futex, &condition->count, FUTEX_WAKE_PRIVATE, INT_MAX);
+}
