@@ -1,13 +1,15 @@
 """Deliberate misuses on one rank: each call with each kind of invalid argument, and handles that were freed.
 
 A check that the library does not meet yet is in EXPECTED_TO_FAIL. One that it meets must not be there.
+Cases of undefined behaviour run with MISUSE_ALL=1 alone.
 """
 
 import re
 import subprocess
+import sys
 
 from harness import RanksTest, main
-from misuse_kit import MISUSE, words
+from misuse_kit import ALL, MISUSE, words
 
 LIMIT = 60.0  # seconds for one run; reached only when something is wrong
 
@@ -16,17 +18,11 @@ FACTOR = "a .factor that is not used is ignored"
 # Regular expressions for the names of checks, and reasons.
 EXPECTED_TO_FAIL = {
     r"mst_\w+ factor of SUM": FACTOR,
-    r"mst_allgather_fn .*": OTHER_NAME,
-    r"mst_reduce_scatter_fn .*": OTHER_NAME,
-    r"mst_all_reduce_coalesced unused \.in": "it is accepted and becomes the input of every tensor",
-    r"mst_\w+_coalesced (unused .*|dtype .*|count .*|op .*|BAND .*|PREMUL.*|timeout.*|too many .*)": OTHER_NAME,
+    r"mst_\w+_coalesced (dtype .*|count .*|op .*|BAND .*|PREMUL.*|too (many|few) .*)": OTHER_NAME,
     r"mst_\w+_coalesced size of the options 3": "the options are copied before their size is checked",
-    r"mst_all_gather_bytes unused \.counts": OTHER_NAME,
-    r"mst_alloc unused \.work": "mst_alloc ignores .work",
-    r"freed_store: exit status": "stores are pointers, not handles: a freed store is used after free",
 }
-# Checks whose result is not defined as long as the entry above is there.
-UNDEFINED = r"freed_store: mst_store_.*"
+# Stores are pointers, not handles. So a freed store is used after free, and any result is possible.
+UNDEFINED = {"freed_store"}
 
 
 def expected_reason(check):
@@ -54,13 +50,16 @@ class OneRank(RanksTest):
         """Runs all checks of a kind. Fails for those that do not hold and are not expected to fail, and vice versa."""
         n = 0
         for (name,) in words(kind + "s"):
+            if name in UNDEFINED and not ALL:
+                print(f"{name} skipped as a known open defect, MISUSE_ALL=1 runs it", file=sys.stderr)
+                continue
             for check, wrong in self.run_checks(kind, name).items():
                 reason = expected_reason(check)
                 n += 1
                 with self.subTest(check=check):
                     if reason and not wrong:
                         self.fail(f"it holds now, remove it from EXPECTED_TO_FAIL: {reason}")
-                    if wrong and not reason and not re.fullmatch(UNDEFINED, check):
+                    if wrong and not reason:
                         self.fail(wrong)
         return n
 

@@ -1,16 +1,19 @@
 """Deliberate misuses by two to four ranks: calls that do not match, and calls that are rejected on one rank.
 
-Required on every layout: each rank gets MST_ERR_MISMATCH within a second, with the rank that made the odd call and its
-call. If the call of a rank is rejected, the errors of the other ranks also have its place in the source and the reason.
-expected.py lists what does not hold yet. With MISUSE_REPORT=FILE the driver writes all that it observed to a file.
+Required on every layout: each rank gets MST_ERR_MISMATCH in time, with the rank that made the odd call and its call. If
+the call of a rank is rejected, the errors of the other ranks also have its place in the source and the reason.
+expected.py lists what does not hold yet. Those cells are not run, except with MISUSE_ALL=1: then every result must be as
+the table says, which takes minutes and a machine without other load. With MISUSE_REPORT=FILE the driver writes all that
+it observed to a file.
 """
 
 import concurrent.futures
 import os
+import sys
 
 from expected import EXPECTED_TO_FAIL, HOLDS, LATE_CELL, TEXT, VARIES, expected_of
-from harness import SANITIZED, RanksTest, main
-from misuse_kit import LATE, Layout, Run, cases
+from harness import RanksTest, main
+from misuse_kit import ALL, LATE, Layout, Run, cases
 
 
 def launched(hosts, *modes):
@@ -31,8 +34,8 @@ COLUMNS = {
     "aabb": launched("aabb", "blocking", "last"),
     "aabb_cold": launched("aabb", "cold"),
 }
-PARTS = 3  # worlds for each layout
-WORLDS = 12  # at a time; ranks that wait in vain sleep
+PARTS = 3 if ALL else 1  # worlds for each layout
+WORLDS = 12 if ALL else 4  # at a time; ranks that wait in vain sleep
 
 
 class Ranks(RanksTest):
@@ -51,10 +54,12 @@ class Ranks(RanksTest):
         if expected not in (HOLDS, VARIES, LATE_CELL, TEXT) and not wrong:
             self.fail(f"it is not as bad as '{expected}' now, correct expected.py:{told}")
 
-    def cases_of(self, layout):
-        """With sanitizers, only the cases that do not fail, because waiting for a failure takes long."""
-        column = next(name for name, members in COLUMNS.items() if layout in members)
-        return [case for case in cases() if not SANITIZED or expected_of(case.name, column) == HOLDS]
+    def setUp(self):
+        super().setUp()
+        self.cases = cases()
+
+    def cases_of(self, column):
+        return [case for case in self.cases if ALL or expected_of(case.name, column) == HOLDS]
 
     def write_report(self, runs):
         """Writes what was observed to the file MISUSE_REPORT: layout, case, and what is wrong."""
@@ -63,23 +68,33 @@ class Ranks(RanksTest):
                 for layout, verdicts in runs.items():
                     report.writelines(f"{layout.name}\t{case}\t{why or 'ok'}\n" for case, why in verdicts.items())
 
-    def test_layouts(self):
-        layouts = [layout for column in COLUMNS.values() for layout in column]
-        parts = [(layout, self.cases_of(layout)[part::PARTS]) for layout in layouts for part in range(PARTS)]
-        runs = {layout: {} for layout in layouts}
+    def run_layouts(self):
+        """The verdicts of each layout by the name of the case."""
+        chosen = {layout: self.cases_of(column) for column, members in COLUMNS.items() for layout in members}
+        parts = [(layout, chosen[layout][part::PARTS]) for layout in chosen for part in range(PARTS)]
+        runs = {layout: {} for layout in chosen}
         with concurrent.futures.ThreadPoolExecutor(WORLDS) as pool:
             for (layout, _), verdicts in zip(parts, pool.map(lambda part: Run(self, part[0]).run(part[1]), parts), strict=True):
                 runs[layout].update(verdicts)
+        return runs
+
+    def test_layouts(self):
+        runs = self.run_layouts()
         self.write_report(runs)
+        judged = 0
         for column, members in COLUMNS.items():
-            for case in self.cases_of(members[0]):
+            for case in self.cases_of(column):
+                judged += 1
                 with self.subTest(layout=column, case=case.name):
                     self.judge(case, column, {layout.name: runs[layout][case.name] for layout in members})
+        skipped = len(self.cases) * len(COLUMNS) - judged
+        print(f"{judged} cells judged; {skipped} skipped as known open defects, MISUSE_ALL=1 runs them", file=sys.stderr)
+        self.assertGreater(judged, 200)
         self.assert_nothing_left()
 
     def test_table(self):
         """The table of expected failures has no other cases, and none whose cells require nothing."""
-        self.assertLessEqual(set(EXPECTED_TO_FAIL), {case.name for case in cases()})
+        self.assertLessEqual(set(EXPECTED_TO_FAIL), {case.name for case in self.cases})
         for case, cells in EXPECTED_TO_FAIL.items():
             self.assertGreater(set(cells.values()) | {HOLDS, VARIES}, {HOLDS, VARIES}, case)
 

@@ -193,8 +193,8 @@ static const struct call {
     {"mst_all_gather_bytes", all_gather_bytes, BLOCKS, "", "outs", "data"},
     {"mst_gather_bytes", gather_bytes, ROOTED | BLOCKS, "root", "outs", "data"},
     {"mst_scatter_bytes", scatter_bytes, ROOTED | BLOCKS, "root", "out", "ins"},
-    {"mst_send_bytes", send_bytes, PEER | MESSAGE, "tag", NULL, "data"},
-    {"mst_recv_bytes", recv_bytes, PEER | MESSAGE, "tag sender", "out", NULL},
+    {"mst_send_bytes", send_bytes, PEER | MESSAGE | BLOCKS, "tag", NULL, "data"},
+    {"mst_recv_bytes", recv_bytes, PEER | MESSAGE | BLOCKS, "tag sender", "out", NULL},
     {"mst_alloc", alloc, BLOCKS | MEMORY, "", "memory", NULL},
 };
 
@@ -346,10 +346,6 @@ static void ranks(const struct call *c) {
         if (c->has & PEER) expect(c, what, "MST_ERR_INVALID", "\\b(src|dst|peer)\\b", &a);
     }
     struct args a = good();
-    a.peer = MST_NO_PEER;
-    if (c->has & PEER)
-        expect(c, "no peer", "MST_ERR_INVALID", "((src|dst) is missing|ops\\[0\\]\\.peer)", &a);
-    a = good();
     a.call.tag = -1;
     if (c->has & MESSAGE) expect(c, "tag -1", "MST_ERR_INVALID", "\\.tag\\b", &a);
 }
@@ -361,7 +357,9 @@ static void common_options(const struct call *c) {
     expect(c, "timeout -1", "MST_ERR_INVALID", "\\.timeout_ms\\b", &a);
     a = good();
     a.call.positional = (const void *)in;
-    expect(c, "too many positional arguments", "MST_ERR_INVALID", "positional", &a);
+    expect(c, "too many positional arguments", "MST_ERR_INVALID", "too many positional", &a);
+    a.call.positional = MST_ARGUMENT_IS_MISSING;
+    expect(c, "too few positional arguments", "MST_ERR_INVALID", "too few positional", &a);
     a = good();
     a.call.size = 3;
     expect(c, "size of the options 3", "MST_ERR_INVALID", "(size|\\.work)\\b", &a);
