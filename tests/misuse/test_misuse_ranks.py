@@ -35,7 +35,7 @@ COLUMNS = {
     "aabb_cold": launched("aabb", "cold"),
 }
 PARTS = 3 if ALL else 1  # worlds for each layout
-WORLDS = 12 if ALL else 4  # at a time; ranks that wait in vain sleep
+WORLDS = 12 if ALL else 6  # at a time; ranks that wait in vain sleep
 
 
 class Ranks(RanksTest):

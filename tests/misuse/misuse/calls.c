@@ -260,7 +260,7 @@ static bool uses(const char *words, const char *word) {
 static struct args good(void) {
     return (struct args){.count = 1,
                          .dtype = MST_F32,
-                         .call = {.size = sizeof(mst_call), .site = MST_HERE, .timeout_ms = 2000}};
+                         .call = {.size = sizeof(mst_call), .site = MST_HERE, .timeout_ms = 20000}};
 }
 
 /* Makes the call and checks that the error names the call and matches the pattern. */

@@ -176,7 +176,7 @@ static void use_store(mst_store *store, const char *wanted) {
     check("mst_store_get", wanted, "store", mst_store_get(store, "k", &value));
     check("mst_store_add", wanted, "store", mst_store_add(store, "k", 1, &number));
     check("mst_store_compare_set", wanted, "store", mst_store_compare_set(store, "k", "", 0, "v", 1, &value));
-    check("mst_store_wait", wanted, "store", mst_store_wait(store, keys, 1, .timeout_ms = 100));
+    check("mst_store_wait", wanted, "store", mst_store_wait(store, keys, 1, .timeout_ms = 3000));
     check("mst_store_check", wanted, "store", mst_store_check(store, keys, 1, &yes));
     check("mst_store_delete_key", wanted, "store", mst_store_delete_key(store, "k", &yes));
     check("mst_store_num_keys", wanted, "store", mst_store_num_keys(store, &number));
