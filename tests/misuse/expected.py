@@ -10,7 +10,8 @@ The columns are layouts: a letter for the host of each rank; _cold: the ranks ar
   fails   something else, or different ones of these
   varies  depends on which rank is first, so that the test requires nothing
 
-A cell that does not describe the results is an error, also if they are better: replace it when the library improves.
+By default the driver judges the cells with '-' alone. With MISUSE_ALL=1, each cell that does not describe the results is
+an error, also if they are better: replace it when the library improves.
 A layout stands for several runs: blocking calls, calls with .work, rank ODD calls first or last, without a launcher.
 """
 
