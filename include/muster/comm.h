@@ -7,7 +7,9 @@
  *  2. Calls borrow buffers until they return or, with .work, until the work is done. Buffers need no
  *     alignment. The other ranks of the host read and reduce buffers from mst_alloc in place, which is
  *     faster.
- *  3. One thread at a time uses a group. Different threads may use different groups concurrently.
+ *  3. Threads may send and receive on one group concurrently, and make collectives on different groups. A
+ *     thread that calls a collective while another thread is in one of the same group gets MST_ERR_STATE with
+ *     both call sites. One thread destroys a group, after the others' calls on it have returned.
  *  4. count is in elements and may be 0. Outputs come first, then inputs, then the count, then the dtype,
  *     then the peer of a message. Other arguments are named:
  *     mst_all_reduce(grad, n, MST_F32, .op = MST_AVG, .group = dp). In C++20 they must be in the order of
@@ -179,8 +181,8 @@ mst_status mst_test(mst_work *work, bool *done);
 mst_status mst_work_result(mst_work *work);
 /*
  * Sets a callback for completion; calls it at once if the work is done. It runs on the thread that completes
- * the work. It may start operations with .work on groups that no other thread uses, and release works,
- * including its own. Calls that block or destroy a group return MST_ERR_STATE there.
+ * the work. It may start operations with .work, if no thread is in a collective of the group, and release
+ * works, including its own. Calls that block or destroy a group return MST_ERR_STATE there.
  */
 mst_status mst_work_on_done(mst_work *work, void (*callback)(mst_status status, void *arg), void *arg);
 void mst_work_free(mst_work *work);

@@ -4,8 +4,7 @@
  * Lifetimes and threads
  *  1. mst_init opens the default world, for which NULL stands in every call. mst_destroy_process_group(NULL)
  *     closes it.
- *  2. mst_world_open opens a world as an object. A process may have several worlds, each used by one thread
- *     at a time. So threads can be ranks.
+ *  2. mst_world_open opens a world as an object. A process may have several worlds, so threads can be ranks.
  *  3. A group belongs to its world. It is destroyed with its world or by mst_destroy_process_group(group).
  *  4. Groups and meshes are made of global ranks: ranks in the world. Roots and peers of calls on a group
  *     are group ranks: 0 to its size - 1. A process that is not in a group has rank -1 there.

@@ -38,13 +38,12 @@ mst_status msi_options_copy(void *known, size_t size, const void *given) {
 }
 
 mst_status msi_options_begin(const char *operation, void *known, size_t size, const void *given) {
-    struct head head;
-    msi_call_begin(operation, NULL, msi_call_get_rank());
-    mst_status st = msi_options_copy(known, size, given);
-    if (st != MST_OK) return st;
-    memcpy(&head, known, sizeof head);
+    struct head head = {.size = 0};
+    size_t given_size = 0;
+    if (given) memcpy(&given_size, (const char *)given + offsetof(struct head, size), sizeof given_size);
+    if (given_size >= sizeof head) memcpy(&head, given, sizeof head);
     msi_call_begin(operation, &head.site, msi_call_get_rank());
-    return MST_OK;
+    return msi_options_copy(known, size, given);
 }
 
 mst_status msi_check_timeout(int timeout_ms) {

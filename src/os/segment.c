@@ -26,10 +26,12 @@ static int resize(int fd, size_t size) {
 }
 
 mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *segment) {
+    /* F_SEAL_SEAL: no other process can make it read-only. */
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return msi_fail_errno(errno, "cannot create a shared segment of %zu bytes", size);
     void *base = MAP_FAILED;
-    if (!resize(fd, size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+    if (!resize(fd, size) && !fcntl(fd, F_ADD_SEALS, seals))
         base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         mst_status st = msi_fail_errno(errno, "cannot map a shared segment of %zu bytes", size);

@@ -5,7 +5,7 @@
  *   BARRIER    ADD 1; the caller that reaches the number sets key/number, the others wait for that key
  *   GUARD      the wait is split into slices, and the guard's key is checked between them
  *   QUEUE_*, LIST_KEYS: MST_ERR_UNSUPPORTED if the server is too old
- *   APPEND, MULTI_GET, MULTI_SET in dialect A: by GET and SET, APPEND under a lock
+ *   APPEND, MULTI_GET, MULTI_SET in dialect A: by COMPARE_SET under a lock, GET and SET
  */
 #include "base/error.h"
 #include "base/hash.h"
@@ -126,41 +126,64 @@ static mst_status set_all(struct msi_store_conn *conn, const struct msi_wait *wa
     return st;
 }
 
+static mst_status compare_set(struct msi_store_conn *conn, const struct msi_wait *wait,
+                              const struct msi_store_req *req, bool *swapped) {
+    struct msi_store_rpc x = {.req = *req};
+    mst_status st = msi_store_conn_run(conn, wait, &x, 1);
+    *swapped = st == MST_OK && msi_str_equal(msi_store_reply_str(&x), req->desired);
+    msi_store_rpc_free(&x, 1);
+    return st;
+}
+
 /* Takes a lock: waits until the key is missing and sets it to a random value. */
 static mst_status take_lock(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_str key) {
     uint8_t bytes[16];
     msi_random(bytes, sizeof bytes);
-    struct msi_str mark = msi_str(bytes, sizeof bytes);
-    for (;;) {
-        struct msi_store_rpc x = {.req = {.op = MSI_OP_COMPARE_SET, .key = key, .desired = mark}};
-        mst_status st = msi_store_conn_run(conn, wait, &x, 1);
-        bool taken = st == MST_OK && msi_str_equal(msi_store_reply_str(&x), mark);
-        msi_store_rpc_free(&x, 1);
+    struct msi_store_req req = {
+        .op = MSI_OP_COMPARE_SET, .key = key, .desired = msi_str(bytes, sizeof bytes)};
+    for (bool taken;;) {
+        mst_status st = compare_set(conn, wait, &req, &taken);
         if (st == MST_OK && !taken) st = msi_wait_pause(wait, 1, "waiting for other clients that append");
         if (st != MST_OK || taken) return st;
     }
 }
 
-/* Reads and sets the value under a lock, which all clients that append take. */
+/* Appends with COMPARE_SET; repeats if a client that does not append has changed the value meanwhile. */
+static mst_status append_locked(struct msi_store_conn *conn, const struct msi_wait *wait,
+                                const struct msi_store_req *req) {
+    struct msi_buf value = {0};
+    bool swapped = false;
+    mst_status st = MST_OK;
+    while (st == MST_OK && !swapped) {
+        value.len = 0;
+        st = read_value(conn, wait, req->key, &value);
+        struct msi_store_req swap = {.op = MSI_OP_COMPARE_SET, .key = req->key};
+        size_t before = value.len;
+        msi_buf_add(&value, req->value.p, req->value.n);
+        if (st == MST_OK && value.failed) st = msi_fail_memory();
+        swap.desired = msi_buf_str(&value);
+        swap.value = msi_str(swap.desired.p, before);
+        if (st == MST_OK) st = compare_set(conn, wait, &swap, &swapped);
+    }
+    msi_buf_free(&value);
+    return st;
+}
+
+/* Uses a lock: if two clients append the same bytes, COMPARE_SET does not tell which succeeded. */
 static mst_status append(struct msi_store_conn *conn, const struct msi_wait *wait,
                          const struct msi_store_req *req) {
-    struct msi_buf name = {0}, value = {0};
+    struct msi_buf name = {0};
     msi_buf_add(&name, req->key.p, req->key.n);
     msi_buf_add(&name, "\001turn", 5);
     struct msi_store_req unlock = {.op = MSI_OP_DELETE_KEY, .key = msi_buf_str(&name)};
     mst_status st = name.failed ? msi_fail_memory() : take_lock(conn, wait, unlock.key);
     if (st == MST_OK) {
-        st = read_value(conn, wait, req->key, &value);
-        msi_buf_add(&value, req->value.p, req->value.n);
-        if (st == MST_OK && value.failed) st = msi_fail_memory();
-        struct msi_store_req set = {.op = MSI_OP_SET, .key = req->key, .value = msi_buf_str(&value)};
-        if (st == MST_OK) st = run_one(conn, wait, set, NULL);
+        st = append_locked(conn, wait, req);
         struct msi_wait patient = {msi_deadline(PATIENT_MS), NULL};
         mst_status end = run_one(conn, &patient, unlock, NULL);
         if (st == MST_OK) st = end;
     }
     msi_buf_free(&name);
-    msi_buf_free(&value);
     return st;
 }
 

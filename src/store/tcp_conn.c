@@ -310,9 +310,12 @@ static mst_status open_unknown(struct msi_store_target *target, const struct msi
         if (pause != MST_OK) break;
     }
     char where[MSI_ADDRESS_TEXT_MAX];
-    return msi_fail(MST_ERR_PROTOCOL, "check the port; another program may listen there",
-                    "the server at %s does not answer like a store",
-                    msi_address_format(&target->address, where));
+    msi_address_format(&target->address, where);
+    static const char remedy[] = "check the port; another program may listen there";
+    if (st == MST_ERR_TIMEOUT)
+        return msi_fail(st, remedy, "the server at %s has not answered like a store before the timeout",
+                        where);
+    return msi_fail(MST_ERR_PROTOCOL, remedy, "the server at %s does not answer like a store", where);
 }
 
 mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi_wait *wait,

@@ -15,6 +15,7 @@ from torch_support import BUILD, STORE_CLIENT, Child, finish_all
 A = "SET COMPARE_SET GET ADD CHECK WAIT NUM_KEYS WATCH_KEY DELETE_KEY".split()
 C = "VALIDATE SET COMPARE_SET GET ADD CHECK WAIT NUM_KEYS DELETE_KEY APPEND MULTI_GET MULTI_SET CANCEL_WAIT".split()
 LONGEST = 64 << 20
+READS = b"\1nothing"  # COMPARE_SET that expects it only reads
 EXAMPLE = BUILD / "bin/examples/02_all_reduce"
 
 
@@ -75,7 +76,9 @@ class Connection(socketserver.BaseRequestHandler):
         key, expected, desired = self.text(), self.text(), self.text()
         with self.server.changed:
             now = self.server.values.get(key)
-            if now == expected or (now is None and not expected):
+            if expected == READS and key in self.server.meanwhile:
+                self.change(key, self.server.meanwhile.pop(key))
+            elif now == expected or (now is None and not expected):
                 self.change(key, desired)
                 return text(desired)
             return text(expected if now is None else now)
@@ -147,6 +150,7 @@ class Server(socketserver.ThreadingTCPServer):
     def __init__(self, operations):
         super().__init__(("127.0.0.1", 0), Connection)
         self.operations, self.values, self.changed = operations, {}, threading.Condition()
+        self.meanwhile = {}  # the value that a key gets after it was read for the first time
 
 
 class OldServer(unittest.TestCase):
@@ -174,6 +178,16 @@ class OldServer(unittest.TestCase):
             finish_all([self.c("append", url, 50) for _ in range(3)])
             self.assertEqual(server.values[b"/c/shared"], b"x" * 150)
             self.assertEqual([key for key in server.values if b"\1" in key], [], "a lock is left")
+
+        self.each(test)
+
+    def test_an_append_keeps_a_value_that_was_set_meanwhile(self):
+        def test(server, url):
+            if server.operations is C:
+                return  # appends itself
+            server.meanwhile[b"/c/shared"] = b"other"
+            self.c("append", url, 1).finish()
+            self.assertEqual(server.values[b"/c/shared"], b"otherx")
 
         self.each(test)
 

@@ -8,6 +8,7 @@ import re
 import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -245,6 +246,20 @@ class Output(ToolTest):
         self.assertIn("interrupted", run.err())
         wait_until(lambda: run.send(signal.SIGINT) or run.process.poll() is not None, "a second one ends it")
         self.assertEqual(run.process.returncode, 130)
+
+    def test_a_full_socket_that_does_not_block(self):
+        """The launcher goes on reading: the rank writes more than a pipe and one read of the launcher hold."""
+        reader, writer = socket.socketpair()
+        with reader:
+            writer.setblocking(False)
+            writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            script = "yes $(printf %099d 0) | head -c 150000; echo written >&2"
+            run = self.begin("run", "sh", "-c", script, stdout=writer)
+            writer.close()
+            self.assertEqual(run.err(), "[0] written")
+            with reader.makefile("rb") as file:
+                self.assertEqual(file.read(), b"[0] " + b"\n[0] ".join([b"0" * 99] * 1500) + b"\n")
+        self.assertEqual(run.process.wait(60), 0)
 
 
 class Failure(ToolTest):

@@ -2,13 +2,14 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import tempfile
 import unittest
 
 from sshd import SshTest
-from harness import ToolTest, is_alive, lines_of, wait_until
+from harness import ToolTest, default_signals, is_alive, lines_of, wait_until
 
 STAND_IN = """\
 #!/bin/sh
@@ -82,6 +83,35 @@ class OneHost(ToolTest):
         )
         self.assertEqual((rc, err), (0, b""))
         self.assertEqual(sorted(lines_of(out)), [f"[{rank}] 4" for rank in range(4)])
+
+
+class FailedStart(ToolTest):
+    """The ranks of this machine cannot all be started; the other host is this machine too, reached without ssh."""
+
+    def test_processes_that_leave_their_group_hold_the_output(self):
+        """Inherited files use up the limit on open files that the launcher has checked."""
+        n = 100
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(150)]
+        for fd in files:
+            self.addCleanup(os.close, fd)
+
+        def limit():
+            default_signals()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3 * n + 80, 3 * n + 80))
+
+        with tempfile.TemporaryDirectory() as directory:
+            ssh = os.path.join(directory, "login")
+            with open(ssh, "w", encoding="utf-8") as file:
+                file.write('#!/bin/sh\nexec sh -c "$2"\n')
+            os.chmod(ssh, 0o755)
+            rc, _, err = self.muster(
+                "run", "--hosts", f"localhost:{n},192.0.2.1:1", "--ssh", ssh, *SshTest.travels(), "sh", "-c", "setsid sleep 1000 & wait",
+                env={"MUSTER_ADVERTISE_ADDR": "127.0.0.1"}, pass_fds=files, preexec_fn=limit,
+            )  # fmt: skip
+        for pid in self.marked():
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(rc, 2, err)
+        self.assertRegex(err.decode(), r"\Amuster run: cannot start rank \d+: Too many open files;")
 
 
 class StandIn(SshTest):

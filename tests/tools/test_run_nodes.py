@@ -391,6 +391,16 @@ class Interrupts(NodesTest):
         first.send(signal.SIGINT)
         self.assertEqual([r[0] for r in self.finish(first, other)], [130, 130])
 
+    def test_a_second_interrupt_kills_after_the_coordinators_own_ranks_have_ended(self):
+        first = self.coordinator("sh", "-c", "trap 'exit 0' INT; echo $$; while :; do sleep 0.05; done")
+        other = self.node("sh", "-c", "trap '' INT TERM; echo up; while :; do sleep 0.05; done")
+        pid = first.out().split()[-1]
+        other.out()
+        first.send(signal.SIGINT)
+        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the coordinator's rank has ended")
+        first.send(signal.SIGINT)
+        self.assertEqual([r[0] for r in self.finish(first, other)], [130, 130])
+
     def test_user_signals_reach_all_nodes(self):
         script = "trap 'echo got; exit 0' USR1; echo up; while :; do sleep 0.05; done"
         first = self.coordinator("sh", "-c", script)

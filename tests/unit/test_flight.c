@@ -7,6 +7,12 @@
 #include "prof/flight/dump.h"
 #include "prof/flight/write.h"
 
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static struct msi_flight ring;
 static struct msi_flight_snapshot snapshot;
 #define view snapshot.view
@@ -328,6 +334,83 @@ static void a_failure_leaves_a_file_once_a_second(void **state) {
     assert_int_equal(rmdir(dir), 0);
 }
 
+/* Another process that records without a pause; its numbers, texts and members belong together. */
+static void record_for_ever(void) {
+    static const mst_site site = {"train.c", "step", 33};
+    struct msi_flight_call call = {.operation = "mst_send", .site = &site, .type = MSI_FLIGHT_SEND};
+    alarm(30);
+    for (uint32_t i = 0;; i++) {
+        char name[16];
+        int size = 1 + (int)(i % 60);
+        snprintf(name, sizeof name, "of %d", size);
+        call.group = msi_flight_group_add("w", name, name, NULL, size);
+        for (int k = 0; k < 4; k++) {
+            call.seq++;
+            call.count = 3 * call.seq;
+            call.peer = size;
+            call.tag = (int)(call.seq % 1000);
+            struct msi_flight_entry_ref ref = msi_flight_begin(&call, msi_tick());
+            msi_flight_started(ref);
+            msi_flight_done(ref, true, msi_tick());
+        }
+        msi_flight_group_remove(call.group);
+    }
+}
+
+static int check_ops(void) {
+    int with_group = 0;
+    for (int i = 0; i < view.n; i++) {
+        const struct msi_flight_op *op = &view.ops[i];
+        const struct msi_flight_group *group = &view.groups[op->group];
+        assert_int_equal(op->count, 3 * op->seq);
+        assert_int_equal(op->tag, op->seq % 1000);
+        assert_string_equal(op->name, "send");
+        assert_string_equal(op->site, "train.c:33");
+        if (group->size) assert_int_equal(op->peer, group->size);
+        with_group += group->size > 0;
+    }
+    return with_group;
+}
+
+static void check_groups(void) {
+    for (int i = 0; i < view.n_groups; i++) {
+        const struct msi_flight_group *group = &view.groups[i];
+        int size = 0;
+        if (!group->size) continue;
+        assert_int_equal(sscanf(group->name, "of %d", &size), 1);
+        assert_int_equal(size, group->size);
+        assert_true(group->known && msi_flight_has_member(group, size - 1));
+        assert_false(msi_flight_has_member(group, size));
+    }
+}
+
+static void what_another_process_records_is_never_torn(void **state) {
+    (void)state;
+    struct msi_flight *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    kit_begin(shared);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        atomic_store(&msi_flight, shared);
+        for (unsigned i = 0; i < MSI_FLIGHT_SITES; i++) atomic_store(&msi_flight_keys[i], 0);
+        record_for_ever();
+    }
+    assert_true(child > 0);
+    int64_t soon = msi_deadline(2000), end = msi_deadline(20000);
+    int with_group = 0;
+    for (int turn = 0; with_group < 4000 || (turn < 4000 && msi_now() < soon); turn++) {
+        assert_true(msi_now() < end);
+        assert_true(msi_flight_read(shared, msi_tick_look(), &snapshot));
+        with_group += check_ops();
+        check_groups();
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    munmap(shared, sizeof *shared);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_file_is_as_documented, set_up),
@@ -339,6 +422,7 @@ int main(void) {
         cmocka_unit_test(what_goes_on_is_read),
         cmocka_unit_test(what_is_not_over_stays),
         cmocka_unit_test(groups_come_and_go),
+        cmocka_unit_test(what_another_process_records_is_never_torn),
         cmocka_unit_test(a_file_is_whole_or_as_it_was),
         cmocka_unit_test(a_failure_leaves_a_file_once_a_second),
     };

@@ -268,6 +268,24 @@ static void test_steady_calls_allocate_nothing(void **state) {
     assert_int_equal(before.uordblks + before.hblkhd, after.uordblks + after.hblkhd);
 }
 
+/* Rank 0 holds the statistics of all ranks at once, and every process has its own. */
+static void test_few_calls_take_little_memory(void **state) {
+    (void)state;
+    enum { RANKS = 1024, EACH_MOST = 32 << 10 };
+    static struct msi_op_stats *all[RANKS];
+    struct msi_prof_group world = kit_world(4);
+    struct mallinfo2 before = mallinfo2();
+    for (int r = 0; r < RANKS; r++) {
+        all[r] = msi_op_stats_new(false);
+        assert_non_null(all[r]);
+        kit_add(all[r], &world, "barrier", MSI_SHARE_NONE, 0, 0, 1000);
+    }
+    struct mallinfo2 after = mallinfo2();
+    size_t used = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+    for (int r = 0; r < RANKS; r++) msi_op_stats_free(all[r]);
+    assert_in_range(used, 0, (size_t)RANKS * EACH_MOST);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_row_for_each_name_call_group_and_size, set_up, tear_down),
@@ -284,6 +302,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_the_oldest_calls_are_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_messages_are_not_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steady_calls_allocate_nothing, set_up, tear_down),
+        cmocka_unit_test(test_few_calls_take_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

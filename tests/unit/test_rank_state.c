@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -252,6 +253,13 @@ static void what_is_no_slate_is_left_alone(void **state) {
     close(loose);
 }
 
+/* The ranks of later generations must be able to map it for writing. */
+static void a_rank_cannot_seal_the_memory(void **state) {
+    (void)state;
+    assert_int_equal(fcntl(states.segment.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+    assert_int_equal(errno, EPERM);
+}
+
 static void of_another_layout(void **state) {
     (void)state;
     atomic_store(&rank_state_of(&states, MINE)->magic, MSI_RANK_STATE_MAGIC + 1);
@@ -291,6 +299,7 @@ int main(void) {
         TEST(garbage_is_read_in_bounds),
         TEST(its_size_is_sealed),
         TEST(what_is_no_slate_is_left_alone),
+        TEST(a_rank_cannot_seal_the_memory),
         TEST(of_another_layout),
         TEST(without_a_descriptor_there_are_none),
     };

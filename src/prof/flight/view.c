@@ -59,7 +59,8 @@ static uint32_t read_group(const struct msi_flight_group_entry *from, struct msi
     for (int r = 0; r < MSI_FLIGHT_MEMBERS; r++)
         if (get(from->members[r / 64]) >> r % 64 & 1) msi_flight_add_member(group, r);
     msi_fence_reads();
-    if (get(from->size) != size || (uint16_t)get(from->generation) != (uint16_t)generation) group->size = 0;
+    if (get(from->size) != size || (uint16_t)get(from->generation) != (uint16_t)generation)
+        *group = (struct msi_flight_group){.name = ""};
     return group->size ? (uint16_t)generation : NO_GENERATION;
 }
 

@@ -161,6 +161,7 @@ mst_status msi_prof_config_parse(const char *text, size_t n, const char *from,
 }
 
 static mst_status unreadable(const char *path, int error) {
+    if (error == ENOMEM) return msi_fail_memory();
     const char *why = error == EISDIR   ? "it is a directory"
                       : error == EINVAL ? "it is not a regular file"
                       : error == EFBIG  ? "it is longer than 1 MiB"

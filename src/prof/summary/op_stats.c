@@ -3,18 +3,12 @@
 
 #include <stdlib.h>
 
-/* The system provides the memory of an array as its elements are used. */
 struct msi_op_stats *msi_op_stats_new(bool debug) {
     struct msi_op_stats *stats = calloc(1, sizeof *stats);
     if (!stats) return NULL;
     stats->debug = debug;
     stats->other = (struct msi_op_stats_row){.name = "other", .call = "other", .group = -1};
-    stats->rows = malloc(MSI_OP_STATS_ROWS * sizeof *stats->rows);
-    stats->groups = malloc(MSI_OP_STATS_ROWS * sizeof *stats->groups);
-    stats->calls = malloc(MSI_OP_STATS_CALLS * sizeof *stats->calls);
-    if (stats->rows && stats->groups && stats->calls) return stats;
-    msi_op_stats_free(stats);
-    return NULL;
+    return stats;
 }
 
 void msi_op_stats_free(struct msi_op_stats *stats) {
@@ -28,6 +22,15 @@ void msi_op_stats_free(struct msi_op_stats *stats) {
     msi_table_free(&stats->keys);
     msi_buf_free(&stats->key);
     free(stats);
+}
+
+/* Grows an array of count elements for one more; NULL without memory. */
+static void *grow(void *items, size_t size, size_t count, size_t *cap) {
+    if (count < *cap) return items;
+    size_t more = *cap ? *cap * 2 : 16;
+    void *moved = realloc(items, more * size);
+    if (moved) *cap = more;
+    return moved;
 }
 
 /* ---- groups ---- */
@@ -55,10 +58,14 @@ struct msi_prof_group *msi_prof_group_copy(const struct msi_prof_group *group) {
 }
 
 int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_group *group) {
-    bool full = stats->group_count == MSI_OP_STATS_ROWS; /* some have no row, for lack of memory */
-    struct msi_prof_group *copy = full ? NULL : msi_prof_group_copy(group);
+    if (stats->group_count == MSI_OP_STATS_ROWS) return -1; /* some have no row, for lack of memory */
+    struct msi_op_stats_group *groups =
+        grow(stats->groups, sizeof *groups, stats->group_count, &stats->group_cap);
+    if (!groups) return -1;
+    stats->groups = groups;
+    struct msi_prof_group *copy = msi_prof_group_copy(group);
     if (!copy) return -1;
-    stats->groups[stats->group_count] = (struct msi_op_stats_group){.is = copy};
+    groups[stats->group_count] = (struct msi_op_stats_group){.is = copy};
     return (int)stats->group_count++;
 }
 
@@ -95,18 +102,21 @@ int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *k
 
 int msi_op_stats_new_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function,
                          int group) {
+    struct msi_op_stats_row *rows = grow(stats->rows, sizeof *rows, stats->row_count, &stats->row_cap);
+    if (!rows) return -1;
+    stats->rows = rows;
     if (!make_key(stats, key, function)) return -1;
     uint32_t number = msi_table_add(&stats->keys, stats->key.data, stats->key.len);
     if (number == MSI_TABLE_NONE) return -1;
     const char *name = (const char *)msi_table_key(&stats->keys, number) + sizeof key->bytes;
     const char *call = name + strlen(name) + 1, *id = call + strlen(call) + 1;
-    stats->rows[number] = (struct msi_op_stats_row){.name = name,
-                                                    .call = call,
-                                                    .function = function ? id + strlen(id) + 1 : NULL,
-                                                    .group = group,
-                                                    .share = (enum msi_share)key->share,
-                                                    .message = key->flags & MSI_RECORD_MESSAGE,
-                                                    .bytes = key->bytes};
+    rows[number] = (struct msi_op_stats_row){.name = name,
+                                             .call = call,
+                                             .function = function ? id + strlen(id) + 1 : NULL,
+                                             .group = group,
+                                             .share = (enum msi_share)key->share,
+                                             .message = key->flags & MSI_RECORD_MESSAGE,
+                                             .bytes = key->bytes};
     return (int)stats->row_count++;
 }
 
@@ -155,15 +165,21 @@ static void forget(struct msi_op_stats_group *group, uint64_t seq) {
 }
 
 void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns) {
-    struct msi_op_stats_call_ref *call = &stats->calls[stats->call_count];
-    if (stats->call_count < MSI_OP_STATS_CALLS) {
+    size_t at = stats->call_count;
+    if (at < MSI_OP_STATS_CALLS) {
+        struct msi_op_stats_call_ref *calls = grow(stats->calls, sizeof *calls, at, &stats->call_cap);
+        if (!calls) {
+            forget(&stats->groups[stats->rows[row].group], seq);
+            return;
+        }
+        stats->calls = calls;
         stats->call_count++;
     } else {
-        call = &stats->calls[stats->calls_next]; /* the oldest */
-        forget(&stats->groups[stats->rows[call->row].group], call->seq);
-        stats->calls_next = (stats->calls_next + 1) % MSI_OP_STATS_CALLS;
+        at = stats->calls_next; /* the oldest */
+        forget(&stats->groups[stats->rows[stats->calls[at].row].group], stats->calls[at].seq);
+        stats->calls_next = (at + 1) % MSI_OP_STATS_CALLS;
     }
-    *call = (struct msi_op_stats_call_ref){seq, ns, (uint32_t)row};
+    stats->calls[at] = (struct msi_op_stats_call_ref){seq, ns, (uint32_t)row};
 }
 
 static void count_work(struct msi_op_stats_row *row, uint64_t ns, uint64_t waited_ns) {

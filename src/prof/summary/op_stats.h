@@ -54,7 +54,7 @@ struct msi_op_stats {
     struct msi_table keys;               /* of the rows, with the same numbers */
     struct msi_buf key;                  /* buffer for the key of a search */
     uint32_t recent[64]; /* row + 1 by the addresses of the last call's texts: a guess to be checked */
-    size_t row_count, group_count, call_count, calls_next;
+    size_t row_count, row_cap, group_count, group_cap, call_count, call_cap, calls_next;
     size_t exact; /* exact durations of all rows */
 };
 
@@ -66,7 +66,7 @@ struct msi_op_stats *msi_op_stats_new(bool debug);
 void msi_op_stats_free(struct msi_op_stats *stats);
 /*
  * Adds a call of ns nanoseconds; waited_ns: of a work, the part that the program spent in mst_wait. Allocates
- * for the first call of a row, and when its histogram grows.
+ * for the first call of a row, and when an array or a histogram grows.
  */
 void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call, uint64_t ns,
                       uint64_t waited_ns);
@@ -83,7 +83,7 @@ int msi_op_stats_new_group(struct msi_op_stats *stats, const struct msi_prof_gro
 /* -1: none. */
 int msi_op_stats_find_row(struct msi_op_stats *stats, const struct msi_record *key, const char *function);
 int msi_op_stats_find_group(const struct msi_op_stats *stats, const char *id);
-/* Remembers a call; the oldest one counts as forgotten if there are too many. */
+/* Remembers a call; the oldest one counts as forgotten if there are too many, this one without memory. */
 void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns);
 /* Counts one duration; false without memory. */
 bool msi_op_stats_time(struct msi_op_stats *stats, struct msi_op_stats_row *row, uint64_t ns);

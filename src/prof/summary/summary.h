@@ -82,8 +82,9 @@ struct msi_summary {
 };
 
 /*
- * stats[r] is rank r's, NULL: missing. They are borrowed while the summary exists. Their durations are
- * sorted, and their rows and groups refer to this summary. MST_ERR_INVALID if all are missing.
+ * stats[r] is rank r's, NULL: missing. They are borrowed while the summary exists. Their durations and
+ * remembered calls are sorted, and their rows and groups refer to this summary. MST_ERR_INVALID if all are
+ * missing.
  */
 mst_status msi_summary_make(struct msi_op_stats *const stats[], int n, bool show_straggler,
                             struct msi_summary **summary);

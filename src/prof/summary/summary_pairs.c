@@ -2,9 +2,9 @@
  * summary_pairs.c - matches each collective call on all ranks of its group by its sequence number. See
  * summary.h.
  *
- * The remembered calls of all ranks are sorted by group, sequence number and rank, so that the calls of one
- * number follow each other. Calls that one rank has forgotten are skipped on all ranks: an unpaired call was
- * not made or not recorded.
+ * The remembered calls of each rank are sorted by group and sequence number, then the calls of a group's
+ * ranks are merged. Calls that one rank has forgotten are skipped on all ranks: an unpaired call was not made
+ * or not recorded. Nothing is copied: with 1,024 ranks there are 16 million calls.
  */
 #include "prof/summary/summary.h"
 
@@ -12,39 +12,54 @@
 
 #include <stdlib.h>
 
-struct call {
-    int group, rank;
-    uint64_t seq, ns;
-    const struct msi_op_stats_row *row;
+/* A cursor in the calls of one member of a group. */
+struct cursor {
+    int rank;
+    const struct msi_op_stats *stats;
+    const struct msi_op_stats_call_ref *begin, *at, *end;
 };
 
 struct pairing {
     struct msi_summary *s;
     int group;
-    const struct call **of;  /* by member of the group: its call of the current number; NULL: none */
-    uint64_t *count_of_rank; /* calls of one name */
+    struct cursor *cursors; /* of the current group, by its members */
 };
 
-static int by_number(const void *a, const void *b) {
-    const struct call *x = a, *y = b;
-    if (x->group != y->group) return x->group < y->group ? -1 : 1;
-    if (x->seq != y->seq) return x->seq < y->seq ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+static int group_of(const struct msi_op_stats *stats, const struct msi_op_stats_call_ref *call) {
+    return stats->groups[stats->rows[call->row].group].shown;
 }
 
-/* Returns the number of calls. */
-static size_t list_calls(const struct msi_summary *s, struct call *calls) {
-    size_t count = 0;
-    for (int r = 0; r < s->n; r++)
-        for (size_t i = 0; s->stats[r] && i < s->stats[r]->call_count; i++) {
-            const struct msi_op_stats_call_ref *ref = &s->stats[r]->calls[i];
-            const struct msi_op_stats_row *row = &s->stats[r]->rows[ref->row];
-            int group = s->stats[r]->groups[row->group].shown;
-            if (ref->seq >= s->groups[group].first_seq)
-                calls[count++] = (struct call){group, r, ref->seq, ref->ns, row};
-        }
-    qsort(calls, count, sizeof *calls, by_number);
-    return count;
+static int by_number(const void *a, const void *b, void *stats) {
+    const struct msi_op_stats_call_ref *x = a, *y = b;
+    int group = group_of(stats, x), other = group_of(stats, y);
+    if (group != other) return group < other ? -1 : 1;
+    return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+/* With one group they are in order, unless works have overlapped. */
+static void sort_calls(struct msi_op_stats *stats) {
+    size_t i = 1;
+    while (i < stats->call_count && by_number(&stats->calls[i - 1], &stats->calls[i], stats) <= 0) i++;
+    if (i < stats->call_count)
+        qsort_r(stats->calls, stats->call_count, sizeof *stats->calls, by_number, stats);
+}
+
+/* The first call of the rank that is not before (group, seq). */
+static const struct msi_op_stats_call_ref *seek(const struct msi_op_stats *stats, int group, uint64_t seq) {
+    size_t low = 0, high = stats->call_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int at = group_of(stats, &stats->calls[middle]);
+        if (at < group || (at == group && stats->calls[middle].seq < seq))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? stats->calls + low : stats->calls;
+}
+
+static const struct msi_op_stats_row *row_of(const struct cursor *cursor) {
+    return &cursor->stats->rows[cursor->at->row];
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -68,10 +83,37 @@ static mst_status list_members(struct msi_summary *s, struct msi_summary_group *
     return MST_OK;
 }
 
-static mst_status pair_line(struct msi_summary *s, const struct call *call, uint64_t least) {
-    if (call->row->line < 0) return MST_OK;
-    struct msi_paired *paired = &s->lines[call->row->line].paired;
-    uint64_t straggler = call->ns - least;
+/* Skips all calls that a member has forgotten. */
+static void begin_cursors(struct pairing *p, const struct msi_summary_group *group) {
+    for (int i = 0; i < group->member_count; i++) {
+        int rank = group->members[i].rank;
+        const struct msi_op_stats *stats = p->s->stats[rank];
+        const struct msi_op_stats_call_ref *begin = seek(stats, p->group, group->first_seq);
+        p->cursors[i] = (struct cursor){rank, stats, begin, begin, seek(stats, p->group + 1, 0)};
+    }
+}
+
+static bool is_at(const struct cursor *cursor, uint64_t seq) {
+    return cursor->at < cursor->end && cursor->at->seq == seq;
+}
+
+/* The lowest sequence number of all cursors; false: all are at the end. */
+static bool next_seq(const struct pairing *p, int count, uint64_t *seq) {
+    bool any = false;
+    for (int i = 0; i < count; i++) {
+        const struct cursor *cursor = &p->cursors[i];
+        if (cursor->at == cursor->end || (any && cursor->at->seq >= *seq)) continue;
+        *seq = cursor->at->seq;
+        any = true;
+    }
+    return any;
+}
+
+static mst_status pair_line(struct msi_summary *s, const struct cursor *cursor, uint64_t least) {
+    int line = row_of(cursor)->line;
+    if (line < 0) return MST_OK;
+    struct msi_paired *paired = &s->lines[line].paired;
+    uint64_t straggler = cursor->at->ns - least;
     if (!msi_histogram_add(&paired->comm, least) || !msi_histogram_add(&paired->straggler, straggler))
         return msi_fail_memory();
     paired->count++;
@@ -84,29 +126,29 @@ static mst_status pair_line(struct msi_summary *s, const struct call *call, uint
 static mst_status pair(struct pairing *p, struct msi_summary_group *group) {
     int last = 0, first = 0;
     for (int i = 1; i < group->member_count; i++) {
-        if (p->of[i]->ns < p->of[last]->ns) last = i;
-        if (p->of[i]->ns > p->of[first]->ns) first = i;
+        if (p->cursors[i].at->ns < p->cursors[last].at->ns) last = i;
+        if (p->cursors[i].at->ns > p->cursors[first].at->ns) first = i;
     }
-    uint64_t least = p->of[last]->ns, most = p->of[first]->ns;
+    uint64_t least = p->cursors[last].at->ns, most = p->cursors[first].at->ns;
     group->paired++;
     /*
      * The last rank does not wait, so it has the shortest time. In calls with a root some ranks never wait.
      */
-    if (p->of[0]->row->share != MSI_SHARE_WHOLE) {
+    if (row_of(&p->cursors[0])->share != MSI_SHARE_WHOLE) {
         group->mutual++;
         group->members[last].last++;
         group->members[last].waited_ns += most - least;
     }
     mst_status st = MST_OK;
-    for (int i = 0; st == MST_OK && i < group->member_count; i++) st = pair_line(p->s, p->of[i], least);
+    for (int i = 0; st == MST_OK && i < group->member_count; i++) st = pair_line(p->s, &p->cursors[i], least);
     return st;
 }
 
-static void add_clash(struct msi_summary_group *group, const struct call *one, const struct call *other) {
+static void add_clash(struct msi_summary_group *group, const struct cursor *one, const struct cursor *other) {
     if (group->clashes++) return;
-    group->clash_seq = one->seq;
-    group->clash_calls[0] = one->row->call;
-    group->clash_calls[1] = other->row->call;
+    group->clash_seq = one->at->seq;
+    group->clash_calls[0] = row_of(one)->call;
+    group->clash_calls[1] = row_of(other)->call;
     group->clash_ranks[0] = one->rank;
     group->clash_ranks[1] = other->rank;
 }
@@ -129,73 +171,61 @@ static void add_note(struct pairing *p, const struct msi_op_stats_row *row) {
         s->unnamed++;
 }
 
-/* Handles the calls of one number: all members have it, some have it, or it differs. */
-static mst_status match(struct pairing *p, struct msi_summary_group *group, const struct call *calls,
-                        const struct call *end) {
-    const struct call *one = NULL, *other = NULL;
+/* Handles the calls of one number: all members have it, some have it, or it differs. Moves past them. */
+static mst_status match(struct pairing *p, struct msi_summary_group *group, uint64_t seq) {
+    const struct cursor *one = p->cursors, *other = NULL;
     int have = 0;
     for (int i = 0; i < group->member_count; i++) {
-        while (calls < end && calls->rank < group->members[i].rank) calls++;
-        p->of[i] = calls < end && calls->rank == group->members[i].rank ? calls : NULL;
-        if (!p->of[i]) continue;
-        have++;
-        if (!one) one = calls;
-        if (strcmp(calls->row->call, one->row->call) != 0) other = calls;
+        const struct cursor *cursor = &p->cursors[i];
+        if (!is_at(cursor, seq)) continue;
+        if (!have++) one = cursor;
+        if (strcmp(row_of(cursor)->call, row_of(one)->call) != 0) other = cursor;
     }
-    if (have == group->member_count && have && !other) return pair(p, group);
-    if (have == group->member_count && other)
+    mst_status st = MST_OK;
+    if (have < group->member_count)
+        add_note(p, row_of(one));
+    else if (other)
         add_clash(group, one, other);
-    else if (one)
-        add_note(p, one->row);
-    return MST_OK;
+    else
+        st = pair(p, group);
+    for (int i = 0; i < group->member_count; i++)
+        while (is_at(&p->cursors[i], seq)) p->cursors[i].at++;
+    return st;
 }
 
 /* Counts the calls of each member for the notes of the group. */
-static void count_notes(struct pairing *p, const struct msi_summary_group *group, const struct call *calls,
-                        const struct call *end) {
+static void count_notes(struct pairing *p, const struct msi_summary_group *group) {
     for (size_t n = 0; n < p->s->note_count; n++) {
         struct msi_summary_note *note = &p->s->notes[n];
         if (note->group != p->group) continue;
-        memset(p->count_of_rank, 0, (size_t)p->s->n * sizeof *p->count_of_rank);
-        for (const struct call *call = calls; call < end; call++)
-            p->count_of_rank[call->rank] += same_name(call->row, note->row);
         for (int i = 0; i < group->member_count; i++) {
-            int rank = group->members[i].rank;
-            uint64_t count = p->count_of_rank[rank];
-            if (!i || count < note->few) note->few = count, note->few_rank = rank;
-            if (!i || count > note->many) note->many = count, note->many_rank = rank;
+            const struct cursor *cursor = &p->cursors[i];
+            uint64_t count = 0;
+            for (const struct msi_op_stats_call_ref *call = cursor->begin; call < cursor->end; call++)
+                count += same_name(&cursor->stats->rows[call->row], note->row);
+            if (!i || count < note->few) note->few = count, note->few_rank = cursor->rank;
+            if (!i || count > note->many) note->many = count, note->many_rank = cursor->rank;
         }
     }
 }
 
-/* Pairs the group's calls, which are the next ones; moves *calls past them. */
-static mst_status pair_group(struct pairing *p, const struct call **calls, const struct call *end) {
+static mst_status pair_group(struct pairing *p) {
     struct msi_summary_group *group = &p->s->groups[p->group];
-    const struct call *begin = *calls, *at = begin;
+    uint64_t seq = 0;
     mst_status st = list_members(p->s, group);
-    while (st == MST_OK && at < end && at->group == p->group) {
-        const struct call *first = at;
-        while (at < end && at->group == p->group && at->seq == first->seq) at++;
-        st = match(p, group, first, at);
-    }
-    count_notes(p, group, begin, at);
-    *calls = at;
+    if (st != MST_OK) return st;
+    begin_cursors(p, group);
+    while (st == MST_OK && next_seq(p, group->member_count, &seq)) st = match(p, group, seq);
+    count_notes(p, group);
     return st;
 }
 
 mst_status msi_summary_pair(struct msi_summary *s) {
-    size_t n = (size_t)s->n, count = 0;
-    for (int r = 0; r < s->n; r++) count += s->stats[r] ? s->stats[r]->call_count : 0;
-    struct call *calls = malloc((count + 1) * sizeof *calls);
-    struct pairing p = {
-        .s = s, .of = calloc(n, sizeof *p.of), .count_of_rank = calloc(n, sizeof *p.count_of_rank)};
-    mst_status st = calls && p.of && p.count_of_rank ? MST_OK : msi_fail_memory();
-    if (st == MST_OK) {
-        const struct call *at = calls, *end = calls + list_calls(s, calls);
-        for (; st == MST_OK && p.group < (int)s->group_count; p.group++) st = pair_group(&p, &at, end);
-    }
-    free(calls);
-    free(p.of);
-    free(p.count_of_rank);
+    struct pairing p = {.s = s, .cursors = calloc((size_t)s->n, sizeof *p.cursors)};
+    mst_status st = p.cursors ? MST_OK : msi_fail_memory();
+    for (int r = 0; st == MST_OK && r < s->n; r++)
+        if (s->stats[r]) sort_calls(s->stats[r]);
+    for (; st == MST_OK && p.group < (int)s->group_count; p.group++) st = pair_group(&p);
+    free(p.cursors);
     return st;
 }

@@ -31,7 +31,7 @@ void watch_locks(struct locks *locks);
 struct setting {
     const char *name;
     mst_group *group;
-    bool threaded; /* the group has a thread, and thus a lock */
+    bool threaded; /* the group has a thread */
     int me, size;
     void *in, *out; /* STEADY_BYTES each */
 };

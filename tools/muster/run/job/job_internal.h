@@ -46,7 +46,7 @@ struct job {
     bool start;        /* the coordinator has ordered a generation */
     bool ended;        /* the job has ended */
     int status;        /* with several nodes: the exit status */
-    int interrupts;    /* signals that ended a coordinator without ranks */
+    int interrupts;    /* 1 after an interrupt of the ranks; counts signals to a coordinator without ranks */
     bool leaving;      /* it only waits for the agents to end */
     bool began;        /* the coordinator has started a generation */
 };

@@ -21,12 +21,24 @@ static void on_interrupt(struct job *job) {
         return;
     }
     job->stop_signal = SIGINT;
+    job->interrupts = 1;
     output_line(job->output, "interrupted; waiting for %d ranks to end (a second interrupt kills them)",
                 job->workers.running);
     job_end(job, SIGINT);
 }
 
-/* A coordinator without ranks: the first signal stops the ranks of other nodes, the second kills them. */
+/* The ranks of this node have ended; those of other nodes may still run. */
+static void interrupt_draining(struct job *job, int signal) {
+    bool again = signal == SIGINT && job->interrupts > 0 && job_is_coordinator(job);
+    if (!job->stop_signal) job->stop_signal = signal;
+    if (job->agent) node_agent_interrupt(job->agent, again ? SIGKILL : signal);
+    job_drop_output(job);
+}
+
+/*
+ * A coordinator without ranks, or whose ranks have ended: the first signal stops the ranks of other nodes,
+ * the second kills them.
+ */
 static void interrupt_others(struct job *job, int signal) {
     if (job->interrupts++ == 0) job->stop_signal = signal;
     if (signal == SIGINT && job->interrupts == 1)
@@ -54,9 +66,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
     } else if (job->phase == IDLE && ends) {
         leave_at_once(job, signal);
     } else if (job->phase == DRAINING && ends) {
-        if (!job->stop_signal) job->stop_signal = signal;
-        if (job->agent) node_agent_interrupt(job->agent, signal);
-        job_drop_output(job);
+        interrupt_draining(job, signal);
     } else if (signal == SIGTSTP) {
         suspend(job);
     } else if (!ends) {

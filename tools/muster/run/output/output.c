@@ -149,6 +149,13 @@ void output_finish(struct output *o, bool agents) {
     for (int i = agents ? o->n_ranks : 0; i < end; i++) source_finish(&o->sources[i]);
 }
 
+void output_detach(struct output *o) {
+    for (int i = 0; i < o->n_ranks; i++) {
+        source_finish(&o->sources[i]);
+        source_close(&o->sources[i]);
+    }
+}
+
 void output_begin(struct output *o, int highest_rank) {
     o->finishing = false;
     o->rank_width = snprintf(NULL, 0, "%d", highest_rank);

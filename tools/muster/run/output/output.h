@@ -73,6 +73,9 @@ void output_catch_up(struct output *output, int index);
  */
 void output_finish(struct output *output, bool agents);
 
+/* Closes the pipes of the ranks at once. What the sinks cannot take is lost. */
+void output_detach(struct output *output);
+
 /*
  * Call it before attaching the pipes of a generation. If there was one before, the output must be idle and
  * the loop must have closed its handles.

@@ -18,7 +18,7 @@ enum {
 struct sink {
     int fd;
     bool own_fd;              /* fd was reopened in non-blocking mode */
-    bool may_poll;            /* poll is initialized */
+    bool may_poll;            /* poll is initialized: the descriptor was full before */
     int broken;               /* errno of a failed write, after which text is discarded; else 0 */
     uv_poll_t poll;           /* active while the descriptor is full */
     char data[SINK_CAPACITY]; /* of which [start, end) are waiting */

@@ -2,7 +2,8 @@
  * sink.c - buffered, non-blocking writes to the launcher's stdout or stderr. See output_internal.h.
  *
  * O_NONBLOCK is a property of the open file, which the launcher shares with its shell, so the descriptor is
- * reopened through /proc. Sockets cannot be reopened and regular files need not be; writes to them block.
+ * reopened through /proc. Sockets cannot be reopened and regular files need not be; writes to them block,
+ * unless another process has made the file non-blocking.
  */
 #include "run/output/output_internal.h"
 
@@ -29,9 +30,6 @@ void sink_open(struct sink *sink, struct output *output, int fd) {
     if (own < 0) return;
     sink->fd = own;
     sink->own_fd = true;
-    /* /dev/null and the like cannot be polled, and need not be. */
-    sink->may_poll = uv_poll_init(output->loop, &sink->poll, own) == 0;
-    sink->poll.data = sink;
 }
 
 void sink_close(struct sink *sink) {
@@ -89,15 +87,27 @@ static void on_writable(uv_poll_t *poll, int status, int events) {
     if (sink_empty(sink) || (was_full && !sink_full(sink))) output_sink_changed(sink->output);
 }
 
+/* The descriptor is full: so it is non-blocking, and libuv can poll it. */
+static void push_later(struct sink *sink) {
+    int rc = sink->may_poll ? 0 : uv_poll_init(sink->output->loop, &sink->poll, sink->fd);
+    if (rc != 0) {
+        give_up(sink, -rc);
+        return;
+    }
+    sink->may_poll = true;
+    sink->poll.data = sink;
+    uv_poll_start(&sink->poll, UV_WRITABLE, on_writable);
+}
+
 void sink_push(struct sink *sink) {
     while (!sink_empty(sink)) {
         ssize_t n = write(sink->fd, sink->data + sink->start, sink->end - sink->start);
         if (n >= 0) {
             sink->start += (size_t)n;
-        } else if (errno == EAGAIN && sink->may_poll) {
-            uv_poll_start(&sink->poll, UV_WRITABLE, on_writable);
+        } else if (errno == EAGAIN) {
+            push_later(sink);
             return;
-        } else if (errno != EINTR && errno != EAGAIN) {
+        } else if (errno != EINTR) {
             give_up(sink, errno);
             return;
         }

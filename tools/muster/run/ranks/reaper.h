@@ -14,8 +14,7 @@ struct reaper {
     pid_t pid;
     int lifeline; /* the reaper reads end-of-file from the other end when the launcher has gone */
     int n;
-    _Atomic int
-        *groups; /* the process group of each rank, or 0; launcher, reaper and ranks share the memory */
+    _Atomic int *groups; /* the process group of each rank, or 0; in memory that all of them share */
 };
 
 /*

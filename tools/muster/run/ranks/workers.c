@@ -164,6 +164,7 @@ int workers_start(struct workers *w, const struct workers_options *options, int 
     int rc = pipe2(w->exec_errors, O_CLOEXEC | O_NONBLOCK) != 0 ? -errno : 0;
     if (rc == 0) rc = start_all(w, failed);
     if (rc != 0) workers_end(w);
+    if (rc != 0 && options->output) output_detach(options->output);
     return rc;
 }
 

@@ -66,7 +66,7 @@ struct workers {
 
 /*
  * 0, or a negative errno after the workers that were started have been killed; *failed is then the rank that
- * could not be started. options is copied; what it points to is borrowed.
+ * could not be started, and their output is detached. options is copied; what it points to is borrowed.
  */
 int workers_start(struct workers *workers, const struct workers_options *options, int *failed);
 

@@ -29,18 +29,20 @@ static void stop_reading(struct remote_host *h, int stream, int *fd) {
     h->fds[stream] = -1;
 }
 
-/* Reads more output and keeps its last bytes. False: there is no more now, or it has ended. */
-static bool read_early(struct remote_host *h, int stream) {
+/* Reads more output and keeps its last bytes. Returns how many it read; 0: the end; -1: none, see errno. */
+static ssize_t read_early(struct remote_host *h, int stream) {
     char *kept = h->early[stream];
     size_t half = REMOTE_EARLY_MAX / 2, *len = &h->early_len[stream];
-    if (h->fds[stream] < 0) return false;
+    ssize_t n;
+    if (h->fds[stream] < 0) return 0;
     if (*len > half) {
         memmove(kept, kept + *len - half, half);
         *len = half;
     }
-    ssize_t n = read(h->fds[stream], kept + *len, REMOTE_EARLY_MAX - *len);
+    do n = read(h->fds[stream], kept + *len, REMOTE_EARLY_MAX - *len);
+    while (n < 0 && errno == EINTR);
     if (n > 0) *len += (size_t)n;
-    return n > 0 || (n < 0 && errno == EINTR);
+    return n;
 }
 
 static void pass_on(struct remote_host *h, int stream, struct msi_str data) {
@@ -74,8 +76,9 @@ static void look_for_mark(struct remote_host *h) {
 static void on_early(uv_poll_t *poll, int status, int events) {
     struct remote_host *h = poll->data;
     int stream = poll == &h->polls[OUTPUT_STDERR] ? OUTPUT_STDERR : OUTPUT_STDOUT;
+    ssize_t n = status == 0 ? read_early(h, stream) : 0;
     (void)events;
-    if (status != 0 || !read_early(h, stream)) uv_poll_stop(poll);
+    if (n == 0 || (n < 0 && errno != EAGAIN)) uv_poll_stop(poll);
     if (stream == OUTPUT_STDOUT) look_for_mark(h);
 }
 
@@ -119,10 +122,10 @@ static void ended(struct remote_host *h, int code) {
     struct remote *r = h->all;
     h->code = code;
     if (h->state == REMOTE_STARTING) {
-        while (read_early(h, OUTPUT_STDERR)) continue;
+        while (read_early(h, OUTPUT_STDERR) > 0) continue;
         bool more = true;
         while (more && h->state == REMOTE_STARTING) {
-            more = read_early(h, OUTPUT_STDOUT);
+            more = read_early(h, OUTPUT_STDOUT) > 0;
             look_for_mark(h);
         }
     }
