@@ -1,0 +1,178 @@
+"""Runs the cases of tests/misuse/misuse.c with several ranks and says what is wrong with their results."""
+
+import collections
+import os
+import re
+import subprocess
+import tempfile
+
+from harness import MUSTER, PROGRAMS, SLOWER, SOON
+
+MISUSE = PROGRAMS / "misuse"
+ODD = 1  # the rank that makes the odd call
+ALL = os.environ.get("MISUSE_ALL", "0") == "1"  # also the cases that do not hold yet, which wait for a timeout
+# Every rank must have its error after this time. Tests run in parallel on few cores.
+LIMIT_MS = 1000 * SLOWER if ALL else int(1000 * SOON)
+# The timeout of all calls, less than SYNC_MS of misuse.c. Cases that hold never reach it.
+TIMEOUT_MS = LIMIT_MS + 500 if ALL else 15000
+LATE = "late"  # MST_OK on some ranks, whose next call has the error
+RUN = 300.0  # seconds for one run; reached only when something is wrong
+
+# hosts has a letter for the simulated host of each rank. Plain ranks are started without a launcher.
+Layout = collections.namedtuple("Layout", "name hosts plain mode")
+Case = collections.namedtuple("Case", "name expect odd others")
+Step = collections.namedtuple("Step", "status ms culprit line message")
+
+
+def words(name):
+    """The words that a sub-command of the program lists, a line each."""
+    out = subprocess.run([MISUSE, name], check=True, stdout=subprocess.PIPE, timeout=60).stdout.decode()
+    return [line.split("\t") for line in out.splitlines()]
+
+
+def cases():
+    return [Case(*fields) for fields in words("cases")]
+
+
+def describe(rank, step, result):
+    return f"rank {rank}, {step}: {result.status} after {result.ms / 1000:.1f} s: {result.message or '(no message)'}"
+
+
+class Wrong(Exception):
+    """What is wrong with the results of a case."""
+
+
+class Slow(Wrong):
+    """The error came after the limit, which also happens on a machine with too few cores."""
+
+
+def check(what, status, *patterns):
+    """Requires a status in time, and a message that matches all patterns."""
+    result = what[2]
+    if result.status not in status.split("|"):
+        raise Wrong(describe(*what))
+    if result.ms >= LIMIT_MS:
+        raise Slow(f"too slow: {describe(*what)}")
+    for pattern in patterns:
+        if not re.search(pattern, result.message):
+            raise Wrong(f"{describe(*what)}: no '{pattern}'")
+
+
+def patterns_of(case, rank, odd_line):
+    """What the error of a rank must contain if calls do not match."""
+    if case.expect == "rejected":
+        return [case.odd, rf"rank {ODD}\b", rf"\.c:{odd_line}\b"]
+    any_rank = rank == ODD or case.expect == "any"
+    return [rf"rank (?!{rank}\b)\d" if any_rank else rf"rank {ODD}\b", case.others if rank == ODD else case.odd]
+
+
+def check_mismatch(case, rank, steps, odd_line):
+    """Returns whether only the call after the mismatch has the error."""
+    patterns = patterns_of(case, rank, odd_line)
+    call, after = (rank, "call", steps["call"]), (rank, "after", steps["after"])
+    late = steps["call"].status == "MST_OK"
+    if rank == ODD and case.expect == "rejected":
+        check(call, "MST_ERR_INVALID|MST_ERR_UNSUPPORTED", case.odd)
+        check(after, "MST_ERR_MISMATCH")
+        return False
+    check(after if late else call, "MST_ERR_MISMATCH", *patterns)
+    check(after, "MST_ERR_MISMATCH")
+    return late
+
+
+def check_case(case, ranks):
+    """
+    Raises Wrong unless the results are those that the case requires. ranks[r] has the steps of rank r. Returns the
+    ranks whose call returned MST_OK, and whose next call has the error.
+    """
+    odd_line = ranks[ODD]["call"].line
+    late = []
+    for rank, steps in enumerate(ranks):
+        call, after = (rank, "call", steps["call"]), (rank, "after", steps.get("after"))
+        if case.expect in ("ok", "invalid"):
+            check(call, "MST_OK" if case.expect == "ok" else "MST_ERR_INVALID")
+            check(after, "MST_OK")
+        elif case.expect == "receiver":
+            if rank == 0:
+                check(call, "MST_ERR_MISMATCH", rf"rank {ODD}\b", case.odd)
+        elif check_mismatch(case, rank, steps, odd_line):
+            late.append(rank)
+    return late
+
+
+class Run:
+    """The results of some cases with one layout. A case after which the world is unusable ends a world."""
+
+    def __init__(self, test, layout):
+        self.test = test
+        self.layout = layout
+        self.results = {}  # of each case: the steps of each rank
+        self.ends = {}  # of cases that ended the world: how
+
+    def start(self, names):
+        """Starts a world for these cases and returns its output when it has ended."""
+        layout, n = self.layout, len(self.layout.hosts)
+        command = [MISUSE, "ranks", layout.mode, *names]
+        env = {"MUSTER_TIMEOUT_MS": TIMEOUT_MS, "MUSTER_STORE_LINGER_MS": 5000}
+        if layout.plain:
+            env = {**env, "WORLD_SIZE": n, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.test.free_port()}
+            starts = [(command, {**env, "RANK": r, "MUSTER_FORCE_HOST": host}) for r, host in enumerate(layout.hosts)]
+        else:
+            pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(layout.hosts))
+            script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
+            starts = [([MUSTER, "run", "-n", n, "--no-prefix", "sh", "-c", script, *command], env)]
+        with tempfile.TemporaryFile() as output:  # a pipe could fill up and delay a rank
+            options = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+            for process in [self.test.popen(*start, env=env, **options) for start, env in starts]:
+                process.wait(RUN)
+            output.seek(0)
+            return output.read().decode(errors="replace")
+
+    def read(self, output):
+        """Stores the results in the output. Returns the lines that are none."""
+        others = []
+        for line in output.splitlines():
+            fields = line.split("\t")
+            if len(fields) != 8:
+                others.append(line)
+                continue
+            ranks = self.results.setdefault(fields[1], [{} for _ in self.layout.hosts])
+            ranks[int(fields[0])][fields[2]] = Step(fields[3], *map(int, fields[4:7]), fields[7])
+        return others
+
+    def run(self, cases):
+        """Runs the cases, and once more those that are only too slow. Returns the verdict of each by its name."""
+        self.run_names([case.name for case in cases])
+        slow = [case for case in cases if isinstance(self.judge(case), Slow)]
+        self.run_names([case.name for case in slow])
+        return {case.name: self.judge(case) for case in cases}
+
+    def run_names(self, names):
+        while names:
+            others = self.read(self.start(names))
+            done = 0
+            while done < len(names) and all("end" in rank for rank in self.results.get(names[done], [{}])):
+                done += 1
+            if done < len(names):
+                self.ends[names[done]] = " / ".join(others[-6:])
+                done += 1
+            names = names[done:]
+
+    def judge(self, case):
+        """None if the results are as required, LATE, or a Wrong."""
+        ranks = self.results.get(case.name, [])
+        failed = [
+            describe(r, name, step)
+            for r, steps in enumerate(ranks)
+            for name, step in steps.items()
+            if name not in ("call", "after") and step.status != "MST_OK"
+        ]
+        if case.name in self.ends or failed:
+            return Wrong(f"the world was lost: {'; '.join(failed)} {self.ends.get(case.name, '')}")
+        try:
+            late = check_case(case, ranks)
+        except Wrong as why:
+            return why
+        if len(late) == len(ranks) - (case.expect == "rejected"):
+            return Wrong(f"MST_OK on all ranks; {describe(0, 'after', ranks[0]['after'])}")
+        return LATE if late else None
