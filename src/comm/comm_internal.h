@@ -58,7 +58,8 @@ struct msi_comm {
     const struct msi_engine *engine;
     void *state; /* of the engine */
     struct msi_engine_traits traits;
-    bool joined; /* the engine is open */
+    bool joined;     /* the engine is open */
+    bool connecting; /* the collective under way waits for links, and so for the store */
 
     struct msi_failure failure;
     struct msi_comm_lists ops;

@@ -68,7 +68,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
         int culprit;
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
-        mst_status reported = msi_failure_report_read(comm, &culprit);
+        mst_status reported = msi_failure_report_read(comm, -1, &culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, culprit));
         int lost = find_lost(comm, rank);
         if (lost >= 0) return comm->hooks.say_lost(context, lost);
@@ -90,6 +90,7 @@ static mst_status say_fault(const struct mst_work *work) {
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
         fault->status == MST_ERR_PROTOCOL)
         return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why);
+    if (fault->status == MST_ERR_STORE_LOST) return fault->status; /* the thread's last failure says it all */
     uint64_t seq = fault->seq ? fault->seq : work->seq;
     const struct msi_call_signature *own = comm->engine->signature_of(work, comm->rank),
                                     *other = comm->engine->signature_of(work, fault->culprit);

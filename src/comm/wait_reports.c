@@ -156,7 +156,7 @@ void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *fa
     msi_store_rpc_free(&x, 1);
 }
 
-mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit) {
+mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit) {
     char key[KEY_MAX], text[GAVE_UP_MAX + 1], who[200];
     struct msi_store_rpc x;
     struct msi_str note = read_note(comm, gave_up_key(comm, key), &x);
@@ -167,13 +167,14 @@ mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit) {
     if (sscanf(text, "%d %d %d %n", &rank, &status, &blamed, &used) != 3 || used == 0) return MST_OK;
     if (rank < 0 || rank >= comm->size || rank == comm->rank || status <= 0 || status >= MST_STATUS_COUNT)
         return MST_OK;
+    if (by >= 0 && by != rank) return MST_OK;
     *culprit = blamed >= 0 && blamed < comm->size && blamed != comm->rank ? blamed : rank;
     return msi_fail((mst_status)status, "look at that rank's own message; the group must be recreated",
                     "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who), text + used);
 }
 
 mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
-    mst_status st = msi_failure_report_read(comm, culprit);
+    mst_status st = msi_failure_report_read(comm, -1, culprit);
     if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));
     return at->seq ? compare_next(comm, at, culprit) : MST_OK;
 }

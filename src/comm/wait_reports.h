@@ -37,7 +37,7 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 /* Reports that the group has failed here. */
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
- * that it blames. */
-mst_status msi_failure_report_read(struct msi_comm *comm, int *culprit);
+ * that it blames. by is the rank whose report counts; -1: any. */
+mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit);
 
 #endif

@@ -4,12 +4,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "comm/comm_internal.h"
-#include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 768, TOLD_MAX = 32 };
+enum { KEY_MAX = 768, TOLD_MAX = 32, STORE_MS = 500 };
 
 mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, const char *prefix,
                              const char *address, uint64_t tuning) {
@@ -34,15 +33,20 @@ static struct msi_str key_of(const struct msi_endpoint *endpoint, int rank, char
     return msi_cstr(out);
 }
 
-/* The next text of a reply; false if it is malformed. */
-static bool read_text(struct msi_reader *r, char text[TOLD_MAX]) {
-    struct msi_str value = msi_read_str(r);
-    msi_str_copy(value, text, TOLD_MAX);
-    return value.n > 0 && value.n < TOLD_MAX;
-}
-
 static mst_status refuse_text(void) {
     return msi_fail(MST_ERR_PROTOCOL, NULL, "the store has malformed data about the world's endpoints");
+}
+
+/* Sets a key to the text, unless another rank has set it before; then reads it. */
+static mst_status set_first(const struct msi_comm *comm, const char *key, char text[TOLD_MAX],
+                            const struct msi_wait *wait) {
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(text)}};
+    mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
+    if (st == MST_OK) st = x.status;
+    if (st == MST_OK) msi_str_copy(msi_store_reply_str(&x), text, TOLD_MAX);
+    msi_store_rpc_free(&x, 1);
+    return st;
 }
 
 /* All ranks use one random number for the world: the first rank draws it. */
@@ -55,21 +59,36 @@ static mst_status agree(const struct msi_comm *comm, const struct msi_wait *wait
     while (drawn == 0);
     snprintf(text, sizeof text, "%llx", (unsigned long long)drawn);
     snprintf(key, sizeof key, "%sendpoint/id", endpoint->prefix);
-    struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(key), .desired = msi_cstr(text)}};
-    mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
-    if (st == MST_OK) st = x.status;
-    msi_str_copy(msi_store_reply_str(&x), text, sizeof text);
+    mst_status st = set_first(comm, key, text, wait);
     if (st == MST_OK && (sscanf(text, "%llx", &number) != 1 || !number)) st = refuse_text();
     if (st == MST_OK) endpoint->world = number;
-    msi_store_rpc_free(&x, 1);
     return st;
+}
+
+/* All ranks of comm must select the same algorithms as the first one that came. */
+static mst_status compare_tuning(const struct msi_comm *comm, const struct msi_wait *wait) {
+    const struct msi_endpoint *endpoint = comm->config.endpoint;
+    char key[KEY_MAX], text[TOLD_MAX];
+    unsigned long long tuning;
+    int rank;
+    snprintf(text, sizeof text, "%llx %d", (unsigned long long)endpoint->tuning, endpoint->rank);
+    snprintf(key, sizeof key, "%s/tuning", comm->key);
+    mst_status st = set_first(comm, key, text, wait);
+    if (st != MST_OK) return st;
+    if (sscanf(text, "%llx %d", &tuning, &rank) != 2 || rank < 0 || rank >= endpoint->size)
+        return refuse_text();
+    if (tuning == endpoint->tuning) return MST_OK;
+    st = msi_fail(
+        MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same MUSTER_MODEL",
+        "rank %d would select other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs", rank,
+        endpoint->rank);
+    return msi_blame(st, rank);
 }
 
 static mst_status tell(const struct msi_comm *comm, int port, const struct msi_wait *wait) {
     const struct msi_endpoint *endpoint = comm->config.endpoint;
     char key[KEY_MAX], text[TOLD_MAX];
-    snprintf(text, sizeof text, "%d %llx", port, (unsigned long long)endpoint->tuning);
+    snprintf(text, sizeof text, "%d", port);
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = key_of(endpoint, endpoint->rank, key), .value = msi_cstr(text)}};
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
@@ -104,68 +123,32 @@ mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait 
     pthread_mutex_lock(&endpoint->lock);
     mst_status st = endpoint->listener ? MST_OK : open_locked(comm, wait);
     pthread_mutex_unlock(&endpoint->lock);
-    return st;
+    return st == MST_OK ? compare_tuning(comm, wait) : st;
 }
 
-/* Reads what a rank has published. */
-static mst_status read_told(const struct msi_endpoint *endpoint, int rank, struct msi_reader *r, int *port) {
-    char text[TOLD_MAX];
-    unsigned long long tuning;
-    if (!read_text(r, text) || sscanf(text, "%d %llx", port, &tuning) != 2 || *port <= 0)
-        return refuse_text();
-    if (tuning == endpoint->tuning) return MST_OK;
-    return msi_blame(
-        msi_fail(
-            MST_ERR_CONFIG, "give all ranks the same MUSTER_ALGO and the same MUSTER_MODEL",
-            "rank %d would select other algorithms than rank %d: its MUSTER_ALGO or MUSTER_MODEL differs",
-            rank, endpoint->rank),
-        rank);
+static mst_status read_port(const struct msi_comm *comm, int global, int *port) {
+    char key[KEY_MAX], text[TOLD_MAX];
+    struct msi_wait wait = {msi_deadline(STORE_MS), NULL};
+    struct msi_store_rpc x = {.req = msi_read_request(key_of(comm->config.endpoint, global, key))};
+    mst_status st = comm->hooks.exec(comm->hooks.context, &wait, &x, 1);
+    struct msi_str told = st == MST_OK ? msi_store_reply_value(&x) : msi_str(NULL, 0);
+    int found = told.n ? atoi(msi_str_copy(told, text, sizeof text)) : 0;
+    msi_store_rpc_free(&x, 1);
+    if (told.n && (found <= 0 || found > UINT16_MAX)) return refuse_text();
+    *port = found;
+    return st == MST_ERR_TIMEOUT ? MST_OK : st;
 }
 
-/* Writes the ports that are known, 0 for the others; returns how many are not known. */
-static int look_up(struct msi_endpoint *endpoint, const int *ranks, int n, int *ports) {
-    int unknown = 0;
+mst_status msi_endpoint_find(const struct msi_comm *comm, int rank, int *port) {
+    struct msi_endpoint *endpoint = comm->config.endpoint;
+    int global = comm->ranks.globals[rank];
     pthread_mutex_lock(&endpoint->lock);
-    for (int i = 0; i < n; i++) {
-        ports[i] = endpoint->ports[ranks[i]];
-        unknown += ports[i] == 0;
-    }
+    int known = endpoint->ports[global];
     pthread_mutex_unlock(&endpoint->lock);
-    return unknown;
-}
-
-static mst_status read_ports(struct msi_endpoint *endpoint, const struct msi_store_rpc *x, const int *ranks,
-                             int n, int *ports) {
-    struct msi_reader r = msi_reader(x->reply.data, x->reply.len);
-    mst_status st = MST_OK;
-    for (int i = 0; i < n && st == MST_OK; i++) {
-        if (!ports[i]) st = read_told(endpoint, ranks[i], &r, &ports[i]);
-    }
+    mst_status st = known ? MST_OK : read_port(comm, global, &known);
     if (st != MST_OK) return st;
     pthread_mutex_lock(&endpoint->lock);
-    for (int i = 0; i < n; i++) endpoint->ports[ranks[i]] = ports[i];
+    endpoint->ports[global] = *port = known;
     pthread_mutex_unlock(&endpoint->lock);
-    return st;
-}
-
-mst_status msi_endpoint_find(const struct msi_comm *comm, const int *ranks, int n,
-                             const struct msi_wait *wait, int *ports) {
-    struct msi_endpoint *endpoint = comm->config.endpoint;
-    int unknown = look_up(endpoint, ranks, n, ports);
-    if (unknown == 0) return MST_OK;
-    char(*names)[KEY_MAX] = calloc((size_t)unknown, sizeof *names);
-    struct msi_str *keys = calloc((size_t)unknown, sizeof *keys);
-    mst_status st = names && keys ? MST_OK : msi_fail_memory();
-    for (int i = 0, k = 0; i < n && st == MST_OK; i++) {
-        if (ports[i]) continue;
-        keys[k] = key_of(endpoint, ranks[i], names[k]);
-        k++;
-    }
-    struct msi_store_rpc x = {.req = {.op = MSI_OP_WAIT_GET, .n = (size_t)unknown, .keys = keys}};
-    if (st == MST_OK) st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
-    if (st == MST_OK) st = read_ports(endpoint, &x, ranks, n, ports);
-    msi_store_rpc_free(&x, 1);
-    free(keys);
-    free(names);
-    return st;
+    return MST_OK;
 }

@@ -3,8 +3,8 @@
  * the ports of the other ranks' listeners. One for each world; any thread may use it.
  *
  * Keys, under the world's prefix: endpoint/id, the world's random number, which the first rank draws;
- * endpoint/R, the port of rank R and a hash of how it selects algorithms, which must be the same on all
- * ranks.
+ * endpoint/R, the port of rank R. Under the communicator's: tuning, a hash of how its first rank selects
+ * algorithms, and that rank; the hash must be the same on all ranks of the communicator.
  */
 #ifndef MSI_WIREUP_ENDPOINT_H
 #define MSI_WIREUP_ENDPOINT_H
@@ -32,12 +32,11 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
                              const char *address, uint64_t tuning);
 void msi_endpoint_close(struct msi_endpoint *endpoint);
 
-/* Opens the endpoint of comm's world, if it is not open, and publishes its port. */
+/* Opens the endpoint of comm's world, if it is not open, and publishes its port. Waits for no other rank.
+ * MST_ERR_CONFIG: another rank of comm would select other algorithms. */
 mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait);
 
-/* The ports of n ranks; waits until all are open, and asks for all at once. MST_ERR_CONFIG: a rank would
- * choose other algorithms. */
-mst_status msi_endpoint_find(const struct msi_comm *comm, const int *ranks, int n,
-                             const struct msi_wait *wait, int *ports);
+/* The port of a rank of comm; 0: it is not known yet. Asks the store, but does not wait for the rank. */
+mst_status msi_endpoint_find(const struct msi_comm *comm, int rank, int *port);
 
 #endif

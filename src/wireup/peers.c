@@ -1,13 +1,11 @@
 /* peers.c - see peers.h. */
 #include "wireup/peers.h"
 #include "base/error.h"
-#include "comm/wait_reports.h"
-#include "wireup/endpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 768, DELETE_MS = 1000, ABSENT_MS = 50, LOOK_MS = 500 };
+enum { KEY_MAX = 768, DELETE_MS = 1000 };
 
 static struct msi_str region_key(const struct msi_comm *comm, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/region/%d", comm->key, comm->ranks.hosts.of[comm->rank]);
@@ -75,7 +73,6 @@ void msi_peers_close(struct msi_peers *peers) {
     if (region && !peers->all_here)
         msi_peers_set_all_here(peers); /* late ranks must not look for the region */
     if (region) msi_shm_region_close(region);
-    free(peers->ports);
 }
 
 bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
@@ -83,52 +80,4 @@ bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
     if (!peers->region || slot < 0) return false;
     /* From msi_peers_leave. */
     return atomic_load_explicit(&peers->region->areas[slot].left, memory_order_acquire) != 0;
-}
-
-/* Not all endpoints are open at the deadline: says whose is missing. */
-static mst_status say_absent(struct msi_comm *comm) {
-    const int *globals = comm->ranks.globals;
-    char who[200], group[96];
-    int r = 0, port;
-    mst_status st = MST_OK;
-    for (; r < comm->size && st == MST_OK; r += st == MST_OK) {
-        struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
-        if (r != comm->rank) st = msi_endpoint_find(comm, &globals[r], 1, &wait, &port);
-    }
-    if (st != MST_OK && st != MST_ERR_TIMEOUT) return st;
-    st = msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
-                  "not all ranks of %s have opened their endpoints in time; missing: %s",
-                  msi_comm_show(comm, -1, group, sizeof group),
-                  r < comm->size ? msi_comm_show(comm, r, who, sizeof who) : "none any more");
-    return r < comm->size ? msi_blame(st, globals[r]) : st;
-}
-
-/* Waits for the endpoints of all ranks, and checks now and then whether those that are missing can come at
- * all. */
-static mst_status wait_for_ports(struct msi_peers *peers, const struct mst_work *first,
-                                 const struct msi_wait *wait) {
-    struct msi_comm *comm = peers->comm;
-    const struct msi_waiting at = {
-        .comm = comm->key, .name = first->op.name, .seq = !msi_op_is_message(&first->op)};
-    for (;;) {
-        int64_t moment = msi_deadline(LOOK_MS);
-        struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
-        mst_status st = msi_endpoint_find(comm, comm->ranks.globals, comm->size, &some, peers->ports);
-        if (st != MST_ERR_TIMEOUT) return st;
-        st = comm->hooks.look(comm->hooks.context, &at);
-        if (st != MST_OK) return st;
-        int culprit;
-        st = msi_failure_report_read(comm, &culprit);
-        if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, culprit));
-        if (msi_now() >= wait->deadline) return say_absent(comm);
-    }
-}
-
-mst_status msi_peers_find_ports(struct msi_peers *peers, const struct mst_work *first,
-                                const struct msi_wait *wait) {
-    struct msi_comm *comm = peers->comm;
-    if (!peers->ports) peers->ports = calloc((size_t)comm->size, sizeof *peers->ports);
-    if (!peers->ports) return msi_fail_memory();
-    mst_status st = msi_endpoint_open(comm, wait);
-    return st == MST_OK ? wait_for_ports(peers, first, wait) : st;
 }

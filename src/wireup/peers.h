@@ -1,7 +1,6 @@
 /*
- * peers.h - how this rank reaches the other ranks of its communicator: the shared region of its host, and the
- * ports of ranks on other hosts. Links are made from this, see wireup.h. Used under the communicator's rules
- * for threads.
+ * peers.h - how this rank reaches the other ranks of its communicator of its host: their
+ * shared region. Links are made from this, see wireup.h. Used under the communicator's rules for threads.
  *
  * Keys, under the communicator's: region/H, where the shared region of host H is. The first rank of a host
  * that comes makes it; the key is deleted once all ranks of the host have it open.
@@ -16,14 +15,10 @@ struct msi_peers {
     /* of this host; NULL before it was opened, and for the only rank of one of several hosts */
     struct msi_shm_region *region;
     bool all_here; /* all ranks of this host have opened the region */
-    int *ports;    /* by rank: where ranks of other hosts listen; NULL on one host */
 };
 
 /* Opens the region of this host, as far as it is not open. May block until wait ends. */
 mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait *wait);
-/* Opens this rank's endpoint and waits for the ports of all ranks; first is the operation that needs them. */
-mst_status msi_peers_find_ports(struct msi_peers *peers, const struct mst_work *first,
-                                const struct msi_wait *wait);
 /* All ranks of this host have opened the region: deletes its key, and counts the processors that they have
  * together. */
 void msi_peers_set_all_here(struct msi_peers *peers);

@@ -47,12 +47,12 @@ static int sockets_wanted(const struct msi_comm *comm, int rank) {
     return each > 1 && !here ? each : 1;
 }
 
-struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel) {
+struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel, int port) {
     const struct msi_comm *comm = peers->comm;
     void *context = comm->hooks.context;
     struct msi_sockets *made = new_sockets(sockets_wanted(comm, rank));
     if (!made) return NULL;
-    made->to.port = peers->ports[rank];
+    made->to.port = port;
     snprintf(made->to.host, sizeof made->to.host, "%s", comm->hooks.address(context, rank));
     made->hello = (struct msi_hello){.world = comm->config.endpoint->world,
                                      .group = comm->number,

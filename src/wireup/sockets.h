@@ -11,8 +11,8 @@
 
 struct msi_sockets;
 
-/* Begins to connect to a rank; NULL without memory. */
-struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel);
+/* Begins to connect to a rank, whose endpoint has this port; NULL without memory. */
+struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int channel, int port);
 /* One step of connecting. Fails only where a retry is useless. */
 mst_status msi_sockets_dial(struct msi_sockets *sockets);
 

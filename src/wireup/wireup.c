@@ -1,10 +1,13 @@
 /* wireup.c - see wireup.h. */
 #include "wireup/wireup.h"
 #include "base/error.h"
+#include "wireup/endpoint.h"
 #include "wireup/sockets.h"
 
 #include <stdio.h>
 #include <unistd.h>
+
+enum { LOOK_MOST_MS = 50 }; /* between lookups of a port */
 
 _Static_assert((int)MSI_MESSAGES < (int)MSI_SHM_REGION_CHANNELS,
                "the region has room for offers of every channel");
@@ -76,11 +79,27 @@ static mst_status settle_sockets(struct msi_wireup *w) {
     return MST_OK;
 }
 
+/* Looks up the rank's port now and then, until the rank has published it; then begins to connect. */
+static mst_status begin_dial(struct msi_peers *peers, int rank, enum msi_channel channel,
+                             struct msi_wireup *w) {
+    int port;
+    if (w->look_ms && msi_now() < w->look_at) return MST_OK;
+    mst_status st = msi_endpoint_find(peers->comm, rank, &port);
+    if (st != MST_OK) return st;
+    if (port == 0) {
+        w->look_ms = w->look_ms == 0 ? 1 : w->look_ms < LOOK_MOST_MS / 2 ? 2 * w->look_ms : LOOK_MOST_MS;
+        w->look_at = msi_deadline(w->look_ms);
+        return MST_OK;
+    }
+    w->sockets = msi_sockets_connect(peers, rank, channel, port);
+    return w->sockets ? MST_OK : msi_fail_memory();
+}
+
 static mst_status dial(struct msi_peers *peers, int rank, enum msi_channel channel, struct msi_wireup *w) {
-    if (!w->sockets) w->sockets = msi_sockets_connect(peers, rank, channel);
-    mst_status st = w->sockets ? msi_sockets_dial(w->sockets) : msi_fail_memory();
+    mst_status st = w->sockets ? MST_OK : begin_dial(peers, rank, channel, w);
+    if (st == MST_OK && w->sockets) st = msi_sockets_dial(w->sockets);
     if (st != MST_OK) return fail(w, st);
-    return msi_sockets_complete(w->sockets) ? settle_sockets(w) : MST_OK;
+    return w->sockets && msi_sockets_complete(w->sockets) ? settle_sockets(w) : MST_OK;
 }
 
 static mst_status take(struct msi_peers *peers, int rank, enum msi_channel channel, struct msi_wireup *w) {

@@ -3,7 +3,8 @@
  * both repeat that until the link is open at both ends.
  *
  * On one host the calling rank makes shared memory and offers it in the region. Between hosts the calling
- * rank connects, and the other takes the connections from its endpoint (sockets.h).
+ * rank connects as soon as the other has opened its endpoint, and the other takes the connections from there
+ * (sockets.h). No other rank is needed.
  */
 #ifndef MSI_WIREUP_WIREUP_H
 #define MSI_WIREUP_WIREUP_H
@@ -20,6 +21,8 @@ struct msi_wireup {
     bool open;             /* at the other end too */
     char why[160];         /* the reason of a failure */
 
+    int look_ms;                         /* the rank's port was not known: time until the next lookup, … */
+    int64_t look_at;                     /* … which is then; see os/clock.h */
     struct msi_sockets *sockets;         /* connections that are being made; NULL: none */
     struct msi_segment memory;           /* the link's */
     const struct msi_shm_region *region; /* where the other rank sleeps … */

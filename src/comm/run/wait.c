@@ -111,6 +111,15 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     return true;
 }
 
+/* Has another rank failed the group, or called something else? Only the rank at its other end matters to a
+ * message. */
+static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *at, int peer, int *culprit) {
+    if (comm->traits.compares_calls) return msi_wait_report_compare(comm, at, culprit);
+    if (!comm->traits.uses_store || (!at->seq && peer < 0)) return MST_OK;
+    mst_status st = msi_failure_report_read(comm, at->seq ? -1 : peer, culprit);
+    return st == MST_OK ? st : msi_blame(st, msi_comm_global(comm, *culprit));
+}
+
 /*
  * Asks the store for reasons to end a wait: another rank has failed, has called something else, or will never
  * arrive because it chose another backend for the group. The lock is released meanwhile, so the operation may
@@ -125,12 +134,13 @@ static bool ask_store(struct msi_comm *comm, bool late) {
         at.signature = work->op.signature;
     }
     unsigned generation = work->generation;
-    int culprit = -1;
+    int culprit = -1, peer = msi_comm_peer(work);
+    bool first = at.seq == 1 && comm->connecting; /* then ranks may not know how to reach each other */
     msi_comm_unlock(comm);
     /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
      * a store is lost that no rank hosted, the deadline ends the wait. */
-    comm->hooks.refresh(comm->hooks.context);
-    mst_status st = comm->traits.compares_calls ? msi_wait_report_compare(comm, &at, &culprit) : MST_OK;
+    mst_status st = comm->hooks.refresh(comm->hooks.context);
+    if (st != MST_ERR_STORE_LOST || !first) st = read_reports(comm, &at, peer, &culprit);
     if (st == MST_OK && late) {
         st = comm->hooks.look(comm->hooks.context, &at);
         culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);

@@ -26,7 +26,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
-        mst_status reported = msi_failure_report_read(comm, culprit);
+        mst_status reported = msi_failure_report_read(comm, -1, culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, *culprit));
         *culprit = find_lost(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
@@ -47,7 +47,7 @@ mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit
 
 static mst_status find_loss(struct msi_comm *comm, int *culprit) {
     comm->hooks.refresh(comm->hooks.context);
-    mst_status st = msi_failure_report_read(comm, culprit);
+    mst_status st = msi_failure_report_read(comm, -1, culprit);
     if (st != MST_OK) return st;
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {

@@ -107,9 +107,10 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
     if (!net->peers) return msi_fail_memory();
     mst_status st = msi_comm_agree(comm, wait);
     if (st == MST_OK && comm->ranks.local > 1) st = msi_peers_open_region(&net->native.peers, wait);
-    if (st == MST_OK) st = msi_peers_find_ports(&net->native.peers, first, wait);
+    if (st == MST_OK) st = msi_endpoint_open(comm, wait);
+    if (st == MST_ERR_CONFIG) msi_comm_tell_end(comm, st); /* the others would wait for this rank */
     if (st == MST_OK && !net->open) st = make_wake_fd(net);
-    bool late = st == MST_ERR_STALLED || st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
+    bool late = st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
     if (late && first->op.desc.kind == MST_KIND_BARRIER) {
         net->barrier = *first;
         net->left++;
@@ -345,6 +346,7 @@ static enum msi_advance advance(struct net *net, struct mst_work *work) {
         got = connect_all(net, work);
         if (got == MSI_DONE) got = start(net, work);
     }
+    comm_of(net)->connecting = net->phase == CONNECT;
     return got == MSI_MOVED ? run(net, work) : got;
 }
 
@@ -404,12 +406,24 @@ static bool progress(struct msi_comm *comm) {
     return moved;
 }
 
+/* While this rank connects: can that rank have done its part? It has not if it needs something from this
+ * rank, or if its header has not come. */
+static bool may_be_over(const struct peer *p) {
+    struct msi_link *link = p->w.link;
+    size_t n = HEADER_BYTES;
+    if (p->sends) return false;
+    return !link->ops->peek || (link->ops->peek(link, &n) && n >= HEADER_BYTES);
+}
+
 static bool waits_for(const struct mst_work *work, int rank) {
-    const struct net *net = net_of(work->comm);
+    const struct msi_comm *comm = work->comm;
+    const struct net *net = net_of(comm);
     const struct peer *p = &net->peers[rank];
     if (net->phase == CONNECT && is_awaited(&net->native.peers, rank)) return true;
     if (!p->receives && !p->sends) return false;
-    return !(net->phase == CONNECT && p->w.open) && !(net->phase == RUN && !msi_link_busy(p->w.link));
+    if (net->phase == CONNECT && p->w.open)
+        return comm->hooks.is_gone(comm->hooks.context, rank) && !may_be_over(p);
+    return !(net->phase == RUN && !msi_link_busy(p->w.link));
 }
 
 static int missing(const struct mst_work *work, int *ranks, int max) {
