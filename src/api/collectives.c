@@ -118,6 +118,7 @@ static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, co
 
 /* The buffers of a call of which one has a block for each rank. */
 struct pair {
+    const char *name; /* of the call; NULL: that of its kind */
     void *out;
     const void *in;
     size_t count;
@@ -126,7 +127,7 @@ struct pair {
 
 static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open(kind, given, &call);
+    mst_status st = msi_call_open_as(p->name ? p->name : msi_kind_names[kind], kind, given, &call);
     if (st == MST_OK) st = msi_call_tensor(&call, (size_t)call.group->size, p->count, p->dtype);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
     if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call);
@@ -142,7 +143,7 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
 
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *given) {
-    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t count, mst_dtype dtype,
@@ -152,15 +153,15 @@ mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t
 
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                           const mst_call *given) {
-    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_gather_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
-    return run_pair(MSI_KIND_GATHER, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_GATHER, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
-    return run_pair(MSI_KIND_SCATTER, &(struct pair){out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_SCATTER, &(struct pair){NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_reduce_scatter_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,
