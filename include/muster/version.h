@@ -3,9 +3,9 @@
 #define MUSTER_VERSION_H
 
 #define MST_VERSION_MAJOR  0
-#define MST_VERSION_MINOR  1
+#define MST_VERSION_MINOR  2
 #define MST_VERSION_PATCH  0
-#define MST_VERSION_STRING "0.1.0"
+#define MST_VERSION_STRING "0.2.0"
 
 #ifdef __cplusplus
 extern "C" {
