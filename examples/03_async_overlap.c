@@ -28,7 +28,7 @@ static void compute(int layer, int rank) {
 int main(void) {
     check(mst_init());
     int rank = mst_get_rank(NULL), size = mst_get_world_size(NULL);
-    mst_work *works[LAYERS];
+    mst_work *works[LAYERS] = {NULL};
 
     for (int layer = LAYERS - 1; layer >= 0; layer--) {
         compute(layer, rank);

@@ -481,7 +481,7 @@ class Disagreement(RanksTest):
 
     def test_other_version(self):
         _, port = self.serve()
-        for protocol, version in ((2, "0.2.0"), (0, "0.0.1"), (999, "12.34.56")):
+        for protocol, version in ((2, "0.3.0"), (0, "0.0.1"), (999, "12.34.56")):
             run = f"v{protocol}"
             env = {
                 "WORLD_SIZE": 3, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
@@ -492,7 +492,7 @@ class Disagreement(RanksTest):
             ranks = [self.rank("init", env={**env, "RANK": r}) for r in range(2)]
             for rank in ranks:
                 step = rank.step("init")
-                self.assert_failed(step, "MST_ERR_VERSION", r"rank \d runs muster 0\.1\.0", f"rank 2 runs {re.escape(version)}")
+                self.assert_failed(step, "MST_ERR_VERSION", r"rank \d runs muster 0\.2\.0", f"rank 2 runs {re.escape(version)}")
                 self.assertEqual(step.culprit, 2)
             self.assert_ends(*ranks, status=1)
 

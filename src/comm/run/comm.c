@@ -206,11 +206,11 @@ mst_status msi_comm_check(struct msi_comm *comm) {
 mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                              struct mst_work **work) {
     msi_comm_lock(comm);
-    bool failed = comm->failure.status != MST_OK;
-    struct mst_work *found = failed ? NULL : spare_op(comm);
+    mst_status st = comm->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&comm->failure);
+    struct mst_work *found = st == MST_OK ? spare_op(comm) : NULL;
     if (!found) {
-        msi_comm_unlock(comm); /* a failure that is there does not change any more */
-        return failed ? msi_comm_repeat(&comm->failure) : msi_fail_memory();
+        msi_comm_unlock(comm);
+        return st == MST_OK ? msi_fail_memory() : st;
     }
     clear(found, timeout_ms, cancel);
     found->op.name = name;

@@ -82,10 +82,11 @@ static bool code_bool(struct codec *c, const char *expected, bool *value) {
 /* A text that was read is a view. */
 static bool code_text(struct codec *c, const char **text) {
     static const char expected[] = "a text without zero bytes";
-    uint64_t n = c->to ? strlen(*text) : 0;
+    const char *given = *text ? *text : "";
+    uint64_t n = c->to ? strlen(given) : 0;
     if (!code(c, INT64_MAX, expected, &n)) return false;
     if (c->to) {
-        msi_buf_add(c->to, *text, (size_t)n + 1);
+        msi_buf_add(c->to, given, (size_t)n + 1);
         return true;
     }
     if (n >= (uint64_t)(c->end - c->at) || memchr(c->at, 0, (size_t)n + 1) != c->at + n)
