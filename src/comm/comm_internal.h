@@ -58,8 +58,7 @@ struct msi_comm {
     const struct msi_engine *engine;
     void *state; /* of the engine */
     struct msi_engine_traits traits;
-    bool joined;     /* the engine is open */
-    bool connecting; /* the collective under way waits for links, and so for the store */
+    bool joined; /* the engine is open */
 
     struct msi_failure failure;
     struct msi_comm_lists ops;
@@ -70,7 +69,6 @@ struct msi_comm {
     pthread_t thread;
     bool threaded, ending; /* the communicator's thread advances the operations; it is to end */
     int inside;            /* threads that run a blocking operation themselves */
-    bool sleeping;         /* a thread sleeps until something that it knew of happens */
 
     struct {
         bool running;          /* callbacks of operations that ended … */
@@ -86,6 +84,8 @@ struct msi_comm {
         uint64_t reported;     /* hash of this rank's wait report in the store; 0: none */
         struct msi_idle tests; /* of a program that tests a work in a loop */
         struct pollfd *fds;    /* what a sleep polls; NULL before it is needed */
+        bool sleeping;         /* a thread sleeps until something that it knew of happens */
+        bool connecting;       /* the collective under way waits for links, and so for the store */
     } waiting;
 };
 

@@ -62,7 +62,7 @@ bool msi_comm_is_over(const struct mst_work *work) {
 }
 
 static void wake(struct msi_comm *comm) {
-    if (comm->sleeping && comm->engine->wake) comm->engine->wake(comm);
+    if (comm->waiting.sleeping && comm->engine->wake) comm->engine->wake(comm);
 }
 
 bool msi_comm_help(struct msi_comm *comm) {

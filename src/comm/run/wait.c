@@ -135,7 +135,8 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     }
     unsigned generation = work->generation;
     int culprit = -1, peer = msi_comm_peer(work);
-    bool first = at.seq == 1 && comm->connecting; /* then ranks may not know how to reach each other */
+    bool first =
+        at.seq == 1 && comm->waiting.connecting; /* then ranks may not know how to reach each other */
     msi_comm_unlock(comm);
     /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
      * a store is lost that no rank hosted, the deadline ends the wait. */
@@ -242,11 +243,11 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
     int64_t left = msi_ms_until(work->wait.deadline);
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
     struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
-    comm->sleeping = true;
+    comm->waiting.sleeping = true;
     msi_comm_unlock(comm);
     int ready = ppoll(fds, (nfds_t)n, &time, NULL);
     msi_comm_lock(comm);
-    comm->sleeping = false;
+    comm->waiting.sleeping = false;
     if (ready > 0 && somebody_ended(comm)) idle->asked = 0;
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
 }
@@ -256,7 +257,8 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
 static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
     const struct msi_engine *engine = comm->engine;
     const struct mst_work *work = msi_comm_next_active(comm, NULL);
-    if (comm->sleeping) { /* another thread, which uses the same descriptors; it does not sleep again */
+    if (comm->waiting
+            .sleeping) { /* another thread, which uses the same descriptors; it does not sleep again */
         pause_a_little(comm, true);
         return;
     }

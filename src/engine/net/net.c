@@ -346,7 +346,7 @@ static enum msi_advance advance(struct net *net, struct mst_work *work) {
         got = connect_all(net, work);
         if (got == MSI_DONE) got = start(net, work);
     }
-    comm_of(net)->connecting = net->phase == CONNECT;
+    comm_of(net)->waiting.connecting = net->phase == CONNECT;
     return got == MSI_MOVED ? run(net, work) : got;
 }
 
