@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/options.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -186,12 +187,25 @@ mst_status msi_call_reducer(struct msi_call *call) {
                     mst_dtype_name(call->dtype));
 }
 
+/*
+ * The operation of the thread that has the gate. NULL: that thread has left, or has no operation for long, as
+ * in a barrier through the store.
+ */
+static struct mst_work *find_holder(mst_group *group) {
+    enum { SEARCH_MS = 100 };
+    for (int64_t until = msi_deadline(SEARCH_MS); msi_now() < until; sched_yield()) {
+        /* Stored by msi_call_alloc. A work is not freed before its group, and changes under a lock only. */
+        struct mst_work *work = atomic_load_explicit(&group->gate.work, memory_order_acquire);
+        if (work || !atomic_load_explicit(&group->gate.held, memory_order_relaxed)) return work;
+    }
+    return NULL;
+}
+
 /* Not inline, as msi_fail_not_member. */
 __attribute__((noinline, cold)) static mst_status fail_concurrent(mst_group *group) {
     struct msi_op_call other = {.name = "a collective"};
     char show[96], where[300] = "";
-    /* Stored by msi_call_alloc. A work is not freed before its group, and changes under a lock only. */
-    struct mst_work *work = atomic_load_explicit(&group->gate.work, memory_order_acquire);
+    struct mst_work *work = find_holder(group);
     if (work) msi_comm_show_call(work, &other);
     if (other.site.file)
         snprintf(where, sizeof where, " (%s:%d, %s)", other.site.file, other.site.line, other.site.function);
@@ -203,7 +217,9 @@ __attribute__((noinline, cold)) static mst_status fail_concurrent(mst_group *gro
 static inline mst_status enter_gate(mst_group *group) {
     /* Pairs with msi_gate_leave: what the last thread did in a collective is seen by this one. */
     if (!atomic_exchange_explicit(&group->gate.held, true, memory_order_acquire)) return MST_OK;
-    return fail_concurrent(group);
+    mst_status st = fail_concurrent(group);
+    /* The other thread may have left meanwhile. */
+    return atomic_exchange_explicit(&group->gate.held, true, memory_order_acquire) ? st : MST_OK;
 }
 
 mst_status msi_gate_enter(mst_group *group) {
@@ -211,6 +227,7 @@ mst_status msi_gate_enter(mst_group *group) {
 }
 
 void msi_gate_leave(mst_group *group) {
+    atomic_store_explicit(&group->gate.work, NULL, memory_order_relaxed); /* before the gate is open */
     atomic_store_explicit(&group->gate.held, false, memory_order_release);
 }
 
@@ -235,8 +252,9 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     if (st != MST_OK && call->gated) msi_gate_leave(call->group);
     if (st != MST_OK) return st;
     struct msi_op *op = &call->work->op;
-    /* Loaded by fail_concurrent. */
-    if (call->gated) atomic_store_explicit(&call->group->gate.work, call->work, memory_order_release);
+    /* Loaded by find_holder. */
+    if (!msi_call_is_message(call))
+        atomic_store_explicit(&call->group->gate.work, call->work, memory_order_release);
     msi_op_set_call(op, call->kind);
     op->site = o->site;
     op->deterministic = o->deterministic;

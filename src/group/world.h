@@ -70,7 +70,7 @@ struct msi_group_comm {
 /* Held by the thread that is in a collective of the group. */
 struct msi_group_gate {
     _Atomic bool held;
-    _Atomic(struct mst_work *) work; /* its operation, or an earlier one; NULL: none yet */
+    _Atomic(struct mst_work *) work; /* its operation; NULL: none yet, or not held */
 };
 
 struct mst_group {
