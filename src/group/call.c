@@ -192,7 +192,7 @@ mst_status msi_call_reducer(struct msi_call *call) {
  * in a barrier through the store.
  */
 static struct mst_work *find_holder(mst_group *group) {
-    enum { SEARCH_MS = 100 };
+    enum { SEARCH_MS = 1000 };
     for (int64_t until = msi_deadline(SEARCH_MS); msi_now() < until; sched_yield()) {
         /* Stored by msi_call_alloc. A work is not freed before its group, and changes under a lock only. */
         struct mst_work *work = atomic_load_explicit(&group->gate.work, memory_order_acquire);
