@@ -135,8 +135,8 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     }
     unsigned generation = work->generation;
     int culprit = -1, peer = msi_comm_peer(work);
-    bool first =
-        at.seq == 1 && comm->waiting.connecting; /* then ranks may not know how to reach each other */
+    /* In the first operation ranks may not know how to reach each other. */
+    bool first = at.seq == 1 && comm->waiting.connecting;
     msi_comm_unlock(comm);
     /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
      * a store is lost that no rank hosted, the deadline ends the wait. */
@@ -257,8 +257,7 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
 static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
     const struct msi_engine *engine = comm->engine;
     const struct mst_work *work = msi_comm_next_active(comm, NULL);
-    if (comm->waiting
-            .sleeping) { /* another thread, which uses the same descriptors; it does not sleep again */
+    if (comm->waiting.sleeping) { /* another thread polls the same descriptors, for the last time */
         pause_a_little(comm, true);
         return;
     }
