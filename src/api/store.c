@@ -1,6 +1,7 @@
 /* store.c - the public calls on stores: check the arguments, run a request, unpack the reply. */
 #include "store/store.h"
 #include "base/error.h"
+#include "base/handles.h"
 #include "base/options.h"
 #include "wire/cursor.h"
 
@@ -20,7 +21,10 @@ void mst_store_free_keys(char **keys) {
 }
 
 static mst_status check_store(const mst_store *store) {
-    return store ? MST_OK : msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
+    if (!store) return msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
+    if (msi_handle_alive(store)) return MST_OK;
+    return msi_fail(MST_ERR_STATE, "use a store between mst_store_open and mst_store_free",
+                    "the store does not exist: it was freed, or the handle is invalid");
 }
 
 static int get_timeout(const mst_store *store) {
@@ -68,7 +72,8 @@ mst_status mst_store_open_with(const char *url, mst_store **store, const mst_sto
 mst_status mst_store_open_prefix(mst_store *base, const char *prefix, mst_store **store) {
     msi_call_begin("mst_store_open_prefix", NULL, msi_call_get_rank());
     if (!base || !prefix || !store) return msi_fail(MST_ERR_INVALID, NULL, "base, prefix or store is NULL");
-    return msi_store_open_prefix(base, prefix, store);
+    mst_status st = check_store(base);
+    return st == MST_OK ? msi_store_open_prefix(base, prefix, store) : st;
 }
 
 mst_status mst_store_clone_with(mst_store *store, mst_store **copy, const mst_store_call *call) {
@@ -94,11 +99,11 @@ mst_status mst_store_set_timeout(mst_store *store, int timeout_ms) {
 }
 
 void mst_store_free(mst_store *store) {
-    msi_store_free(store);
+    if (msi_handle_alive(store)) msi_store_free(store);
 }
 
 int mst_store_port(const mst_store *store) {
-    return store ? store->port : 0;
+    return msi_handle_alive(store) ? store->port : 0;
 }
 
 static mst_status check_key(const mst_store *store, const char *key) {

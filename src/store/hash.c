@@ -3,6 +3,7 @@
  * eventfd of its own, so that deadline and cancellation work as in other stores.
  */
 #include "base/error.h"
+#include "base/handles.h"
 #include "store/kv.h"
 #include "store/store.h"
 
@@ -98,6 +99,7 @@ static mst_status clone_store(struct mst_store *head, const struct msi_settings 
     pthread_mutex_lock(&made->map->lock);
     made->map->handles++;
     pthread_mutex_unlock(&made->map->lock);
+    msi_handle_add(made);
     *copy = &made->head;
     return MST_OK;
 }

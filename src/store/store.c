@@ -1,6 +1,7 @@
 /* store.c - code that all stores share, and the prefix store. See store.h. */
 #include "store/store.h"
 #include "base/error.h"
+#include "base/handles.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
@@ -41,10 +42,13 @@ void msi_store_init(struct mst_store *store, const struct msi_store_ops *ops,
                                 .max_value = limits.max_value,
                                 .max_items = limits.max_items,
                                 .max_message = limits.max_message};
+    msi_handle_add(store); /* without memory, calls say that the store does not exist */
 }
 
 void msi_store_free(struct mst_store *store) {
-    if (store) store->ops->close(store);
+    if (!store) return;
+    msi_handle_remove(store);
+    store->ops->close(store);
 }
 
 void msi_store_rpc_free(struct msi_store_rpc *x, size_t n) {
@@ -212,6 +216,7 @@ static mst_status clone_prefix(struct mst_store *head, const struct msi_settings
         return st;
     }
     made->owns_base = true;
+    msi_handle_add(made);
     *copy = &made->head;
     return MST_OK;
 }
@@ -239,6 +244,7 @@ mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, str
     made->len = len + 1;
     memcpy(made->prefix, prefix, len);
     made->prefix[len] = '/';
+    msi_handle_add(made);
     *store = &made->head;
     return MST_OK;
 }
