@@ -11,7 +11,7 @@ static mst_status open_bytes(const char *name, enum msi_kind kind, const mst_cal
     mst_status st = msi_call_open_as(name, kind, given, call);
     if (st == MST_OK && call->options->work)
         st = msi_fail(MST_ERR_UNSUPPORTED, "leave .work out",
-                      "calls on byte strings have no non-blocking form");
+                      ".work is given, but calls on byte strings have no non-blocking form");
     if (st == MST_OK && (call->options->in || call->options->counts))
         st = msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .%s", name,
                       call->options->in ? "in" : "counts");
@@ -27,6 +27,8 @@ static struct msi_whole begin_bytes(struct msi_call *call) {
     return (struct msi_whole){.name = call->name,
                               .kind = call->kind,
                               .dtype = MST_U8,
+                              .form = MSI_SIGNED_BYTES,
+                              .root = call->root,
                               .options = call->options,
                               .group = call->group};
 }
@@ -50,7 +52,7 @@ mst_status mst_broadcast_bytes_with(mst_bytes *out, const void *data, size_t len
     bool root = st == MST_OK && call.root == call.group->rank;
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (root && st == MST_OK) st = msi_call_buffer("data", data, len);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_call_refuse(&call, st);
     uint64_t bytes = len;
     struct msi_whole whole = begin_bytes(&call);
     *out = (mst_bytes){NULL, 0};
@@ -136,7 +138,7 @@ mst_status mst_all_gather_bytes_with(mst_bytes *outs, const void *data, size_t l
     mst_status st = open_bytes("mst_all_gather_bytes", MSI_KIND_ALL_GATHER, given, false, &call);
     if (st == MST_OK) st = msi_call_buffer("outs", outs, 1);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
-    return st == MST_OK ? gather_parts(&call, outs, data, len) : st;
+    return st == MST_OK ? gather_parts(&call, outs, data, len) : msi_call_refuse(&call, st);
 }
 
 mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *given) {
@@ -144,7 +146,7 @@ mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, 
     mst_status st = open_bytes("mst_gather_bytes", MSI_KIND_GATHER, given, true, &call);
     if (st == MST_OK && call.root == call.group->rank) st = msi_call_buffer("outs", outs, 1);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
-    return st == MST_OK ? gather_parts(&call, outs, data, len) : st;
+    return st == MST_OK ? gather_parts(&call, outs, data, len) : msi_call_refuse(&call, st);
 }
 
 /* Bytes for one rank, and for all ranks together. */
@@ -193,14 +195,17 @@ static mst_status scatter_parts(struct msi_call *call, mst_bytes *out, const mst
     return msi_whole_end(&whole, st);
 }
 
+static mst_status check_strings(const mst_bytes *ins, int n) {
+    if (!ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+    for (int r = 0; r < n; r++)
+        if (!ins[r].data && ins[r].len) return msi_fail(MST_ERR_INVALID, NULL, "ins[%d] is NULL", r);
+    return MST_OK;
+}
+
 mst_status mst_scatter_bytes_with(mst_bytes *out, const mst_bytes *ins, const mst_call *given) {
     struct msi_call call;
     mst_status st = open_bytes("mst_scatter_bytes", MSI_KIND_SCATTER, given, true, &call);
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
-    if (st != MST_OK) return st;
-    for (int r = 0; r < call.group->size && call.root == call.group->rank; r++) {
-        if (!ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
-        if (!ins[r].data && ins[r].len) return msi_fail(MST_ERR_INVALID, NULL, "ins[%d] is NULL", r);
-    }
-    return scatter_parts(&call, out, ins);
+    if (st == MST_OK && call.root == call.group->rank) st = check_strings(ins, call.group->size);
+    return st == MST_OK ? scatter_parts(&call, out, ins) : msi_call_refuse(&call, st);
 }

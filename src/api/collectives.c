@@ -8,7 +8,8 @@ static mst_status through_store(struct msi_call *call, const struct msi_wait *wa
     unsigned watch = msi_sinks_on();
     msi_count_up(&call->group->operations);
     if (watch) msi_call_trace(call, watch, &trace);
-    mst_status st = msi_group_barrier(call->group, wait);
+    struct msi_op_call shown = {call->name, call->options->site};
+    mst_status st = msi_group_barrier(call->group, wait, &shown);
     if (st != MST_OK)
         msi_op_trace_failed(&trace, st);
     else
@@ -30,7 +31,7 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
         return st;
     }
     if (st == MST_OK) st = msi_call_alloc(&call, NULL);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_call_refuse(&call, st);
     call.work->op.name_first = monitored && !call.options->wait_all_ranks;
     return msi_call_submit(&call);
 }
@@ -69,7 +70,7 @@ mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const ms
     if (st == MST_OK) st = check_in(&call, buf, count);
     if (st == MST_OK) st = msi_call_root(&call);
     if (st == MST_OK) st = msi_call_alloc(&call, buf);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_call_refuse(&call, st);
     bool is_root = call.root == call.group->rank;
     return submit(&call, buf, is_root && call.options->in ? call.options->in : buf, count);
 }
@@ -82,26 +83,26 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK && rooted) st = msi_call_root(call);
     if (st == MST_OK) st = msi_call_reducer(call);
     if (st == MST_OK) st = msi_call_alloc(call, buf);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_call_refuse(call, st);
     return submit(call, buf, call->options->in ? call->options->in : buf, count);
 }
 
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : st;
+    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_refuse(&call, st);
 }
 
 mst_status mst_inference_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_INFERENCE_ALL_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : st;
+    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_refuse(&call, st);
 }
 
 mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, true) : st;
+    return st == MST_OK ? reduce(&call, buf, count, dtype, true) : msi_call_refuse(&call, st);
 }
 
 /* The buffers must not overlap, unless the smaller is this rank's own block of the larger. */
@@ -118,7 +119,8 @@ static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, co
 
 /* The buffers of a call of which one has a block for each rank. */
 struct pair {
-    const char *name; /* of the call; NULL: that of its kind */
+    const char *name;  /* of the call; NULL: that of its kind */
+    const char *alias; /* a second name, which errors have; NULL: none */
     void *out;
     const void *in;
     size_t count;
@@ -127,7 +129,9 @@ struct pair {
 
 static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open_as(p->name ? p->name : msi_kind_names[kind], kind, given, &call);
+    const char *name = p->name ? p->name : msi_kind_names[kind];
+    mst_status st = msi_call_open_as(p->alias ? p->alias : name, kind, given, &call);
+    if (p->alias) call.name = name; /* in the profile */
     if (st == MST_OK) st = msi_call_tensor(&call, (size_t)call.group->size, p->count, p->dtype);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
     if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call);
@@ -138,38 +142,41 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
     if (st == MST_OK && !rooted_elsewhere)
         st = check_pair(&call, kind, p->out, p->in, p->count * call.element);
     if (st == MST_OK) st = msi_call_alloc(&call, scatter ? p->out : p->in);
-    return st == MST_OK ? submit(&call, p->out, p->in, p->count) : st;
+    return st == MST_OK ? submit(&call, p->out, p->in, p->count) : msi_call_refuse(&call, st);
 }
 
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *given) {
-    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){NULL, out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){NULL, NULL, out, in, count, dtype},
+                    given);
 }
 
 mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t count, mst_dtype dtype,
                              const mst_call *call) {
-    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){name, out, in, count, dtype}, call);
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR, &(struct pair){name, NULL, out, in, count, dtype}, call);
 }
 
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                           const mst_call *given) {
-    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, &(struct pair){NULL, out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR, &(struct pair){NULL, NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_gather_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
-    return run_pair(MSI_KIND_GATHER, &(struct pair){NULL, out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_GATHER, &(struct pair){NULL, NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_scatter_with(void *out, const void *in, size_t count, mst_dtype dtype, const mst_call *given) {
-    return run_pair(MSI_KIND_SCATTER, &(struct pair){NULL, out, in, count, dtype}, given);
+    return run_pair(MSI_KIND_SCATTER, &(struct pair){NULL, NULL, out, in, count, dtype}, given);
 }
 
 mst_status mst_reduce_scatter_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                       const mst_call *given) {
-    return mst_reduce_scatter_tensor_with(out, in, count, dtype, given);
+    return run_pair(MSI_KIND_REDUCE_SCATTER_TENSOR,
+                    &(struct pair){NULL, "mst_reduce_scatter_fn", out, in, count, dtype}, given);
 }
 
 mst_status mst_allgather_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                  const mst_call *given) {
-    return mst_all_gather_into_tensor_with(out, in, count, dtype, given);
+    return run_pair(MSI_KIND_ALL_GATHER_INTO_TENSOR,
+                    &(struct pair){NULL, "mst_allgather_fn", out, in, count, dtype}, given);
 }

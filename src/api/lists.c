@@ -1,6 +1,7 @@
 /* lists.c - the public collectives on lists of buffers, on blocks of different lengths, and on several
  * tensors. */
 #include "base/error.h"
+#include "base/options.h"
 #include "group/call.h"
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
@@ -40,7 +41,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_alloc(&call, in);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_call_refuse(&call, st);
     mst_backend_op *desc = &call.work->op.desc;
     desc->in = in;
     desc->out_list = outs;
@@ -59,7 +60,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_reducer(&call);
     if (st == MST_OK) st = msi_call_alloc(&call, out);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_call_refuse(&call, st);
     mst_backend_op *desc = &call.work->op.desc;
     desc->in_list = ins;
     desc->in_counts = counts;
@@ -130,14 +131,14 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
                                       const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL_SINGLE, given, &call);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_call_refuse(&call, st);
     const size_t *to = call.options->in_splits, *from = call.options->out_splits;
     int n = call.group->size;
     st = msi_call_buffer("out", out, from ? any(from, n) : count);
     if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
-    return st == MST_OK
-               ? all_to_all(&call, &(struct exchange){.out = out, .in = in, .count = count, .dtype = dtype})
-               : st;
+    if (st == MST_OK)
+        st = all_to_all(&call, &(struct exchange){.out = out, .in = in, .count = count, .dtype = dtype});
+    return msi_call_refuse(&call, st);
 }
 
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
@@ -147,10 +148,9 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
     if (st == MST_OK)
         st = check_list("outs", (const void *const *)outs, &call, count, call.options->out_splits);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options->in_splits);
-    return st == MST_OK
-               ? all_to_all(&call,
-                            &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype})
-               : st;
+    if (st == MST_OK)
+        st = all_to_all(&call, &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype});
+    return msi_call_refuse(&call, st);
 }
 
 /*
@@ -242,21 +242,24 @@ static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t
 
 static mst_status coalesced(const char *name, enum msi_kind kind, const struct tensors *t, mst_dtype dtype,
                             const mst_call *given) {
-    mst_call call = {0}, options;
-    if (given) memcpy(&call, given, given->size < sizeof call ? given->size : sizeof call);
+    mst_call call, options;
+    mst_status st = msi_options_begin(name, &call, sizeof call, given);
     call.size = sizeof call;
     options = call;
     struct msi_whole whole = {.name = name,
                               .kind = kind,
                               .dtype = dtype,
+                              .form = MSI_SIGNED_COALESCED,
+                              .root = -1,
+                              .parts = t->n + 1,
                               .options = &options,
                               .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
     enum msi_kind each = kind == MSI_KIND_ALL_GATHER ? MSI_KIND_ALL_GATHER_INTO_TENSOR
                                                      : MSI_KIND_REDUCE_SCATTER_TENSOR; /* uses no .in */
-    mst_status st = msi_call_check_options(name, each, &call);
+    if (st == MST_OK) st = msi_call_check_options(name, each, &call);
     if (st == MST_OK && t->n) st = check_coalesced(t);
-    if (st != MST_OK) return st;
+    if (st != MST_OK) return msi_group_reject(whole.group, kind, &(struct msi_op_call){name, call.site}, st);
     whole.bytes = all_bytes(&whole, t);
     st = msi_whole_begin(&whole);
     return st == MST_OK ? msi_whole_end(&whole, run_coalesced(&whole, t, &call)) : st;

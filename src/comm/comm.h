@@ -154,6 +154,12 @@ const char *msi_comm_key(const struct msi_comm *comm);
 /* Joins the ranks of the group, which all call it, before their first operation. */
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel);
 
+/*
+ * For a call that waits outside of the communicator, in the place of its next collective: fails, and ends the
+ * communicator, if another rank has failed or has rejected that call.
+ */
+mst_status msi_comm_look(struct msi_comm *comm, const struct msi_call_signature *own);
+
 /* Fails with the failure of the communicator, if it has failed. */
 mst_status msi_comm_check(struct msi_comm *comm);
 
@@ -172,6 +178,12 @@ struct msi_op_call {
     mst_site site;
 };
 void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call);
+/*
+ * This rank has rejected a collective of that kind because of its arguments. Tells the other ranks, which get
+ * MST_ERR_MISMATCH if they call it. Does not wait for them.
+ */
+void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi_op_call *call,
+                     const char *reason);
 /* Gives back one that was not submitted, and lets go of the lock. */
 void msi_comm_release_op(struct mst_work *work);
 

@@ -2,6 +2,7 @@
 #ifndef MSI_COMM_COMM_INTERNAL_H
 #define MSI_COMM_COMM_INTERNAL_H
 
+#include "comm/checked_calls.h"
 #include "comm/comm.h"
 #include "comm/engine.h"
 #include "os/lock.h"
@@ -62,6 +63,7 @@ struct msi_comm {
 
     struct msi_failure failure;
     struct msi_comm_lists ops;
+    struct msi_checked_calls checked;
     struct msi_message_seq message_seq; /* numbers of messages, while profiling */
 
     struct msi_lock lock; /* rule 2 */
@@ -95,6 +97,11 @@ static inline void msi_comm_lock(struct msi_comm *comm) {
 }
 static inline void msi_comm_unlock(struct msi_comm *comm) {
     msi_lock_leave(&comm->lock);
+}
+
+/* Must the ranks compare this collective, because it is the first of its kind or MUSTER_CHECK is set? */
+static inline bool msi_comm_must_compare(const struct msi_comm *comm, const struct msi_op *op) {
+    return comm->size > 1 && (comm->config.check || !msi_is_checked(&comm->checked, op->hash));
 }
 
 /* The deadline of a wait before the clock is read. */

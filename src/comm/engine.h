@@ -31,6 +31,12 @@ enum msi_advance {
 };
 
 struct msi_engine {
+    /*
+     * A collective that was rejected because of its arguments (op.rejected) is queued too, and takes a
+     * number without moving data: ranks that all reject a call stay in step. False: it ends the communicator.
+     */
+    bool counts_rejected;
+
     /* Bytes of state for the communicator and for one operation. Both are zeroed when they are allocated. */
     size_t (*state_bytes)(const struct msi_comm *comm);
     size_t (*op_bytes)(const struct msi_comm *comm);

@@ -81,9 +81,9 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
                     "%s gave up this group: %s", who, why);
 }
 
-static mst_status say_fault(const struct mst_work *work) {
+static mst_status say_fault(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
-    const struct msi_fault *fault = &work->fault;
+    struct msi_fault *fault = &work->fault;
     char who[200], theirs[200], ours[200];
     if (fault->culprit < 0) return msi_fail(fault->status, NULL, "%s", fault->why);
     /* Another process, which does not know the group, may listen at the address of a lost rank by now. */
@@ -92,8 +92,10 @@ static mst_status say_fault(const struct mst_work *work) {
         return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why);
     if (fault->status == MST_ERR_STORE_LOST) return fault->status; /* the thread's last failure says it all */
     uint64_t seq = fault->seq ? fault->seq : work->seq;
-    const struct msi_call_signature *own = comm->engine->signature_of(work, comm->rank),
-                                    *other = comm->engine->signature_of(work, fault->culprit);
+    const struct msi_call_signature *own = comm->engine->signature_of(work, comm->rank);
+    mst_status rejected = msi_rejection_read(comm, seq, own, &fault->culprit);
+    if (rejected != MST_OK) return rejected;
+    const struct msi_call_signature *other = comm->engine->signature_of(work, fault->culprit);
     msi_comm_show(comm, fault->culprit, who, sizeof who);
     return msi_fail(fault->status, "all ranks of a group must make the same calls in the same order",
                     "operation %llu of the group is %s on this rank, but %s called %s: %s",
@@ -102,7 +104,8 @@ static mst_status say_fault(const struct mst_work *work) {
 }
 
 void msi_comm_fail_fault(struct mst_work *work) {
-    msi_comm_fail(work->comm, work, say_fault(work), work->fault.culprit);
+    mst_status st = say_fault(work);
+    msi_comm_fail(work->comm, work, st, work->fault.culprit);
 }
 
 /* Ranks that have reached the operation, but from which it still needs something; returns how many. */

@@ -40,14 +40,39 @@ static uint64_t hash_counts(const mst_backend_op *desc, int ranks) {
 }
 
 /* A fast hash. Operations that differ almost certainly have different hashes. */
-static uint32_t mix(mst_kind kind, const struct msi_call_signature *s, uint64_t extra) {
-    uint64_t head = (uint64_t)kind | (uint64_t)s->dtype << 8 | (uint64_t)s->op << 16 |
+static uint32_t mix(const mst_backend_op *desc, const struct msi_call_signature *s, uint64_t count,
+                    uint64_t extra) {
+    uint64_t head = (uint64_t)desc->kind | (uint64_t)desc->dtype << 8 | (uint64_t)s->op << 16 |
                     (uint64_t)s->flags << 24 | (uint64_t)(uint32_t)s->root << 32;
     uint64_t mixed =
-        head * 0x9E3779B97F4A7C15u ^ (s->count + 1) * 0xC2B2AE3D27D4EB4Fu ^ extra * 0x165667B19E3779F9u;
+        head * 0x9E3779B97F4A7C15u ^ (count + 1) * 0xC2B2AE3D27D4EB4Fu ^ extra * 0x165667B19E3779F9u;
     mixed ^= mixed >> 29;
     mixed *= 0xBF58476D1CE4E5B9u;
     return (uint32_t)(mixed >> 32);
+}
+
+/* The flags of a call that uses none of them are the usual case. */
+static uint8_t flags_of(const struct msi_op *op, bool uneven) {
+    bool splits = uneven && op->desc.kind == MST_KIND_ALL_TO_ALL;
+    return (uint8_t)((splits ? MSI_SIGNED_SPLITS : 0) | (op->deterministic ? MSI_SIGNED_DETERMINISTIC : 0) |
+                     (op->call == MSI_KIND_MONITORED_BARRIER ? MSI_SIGNED_MONITORED : 0) | op->composed);
+}
+
+/* Signs the call that the operation is a part of. Lengths of byte strings are not part of that call. */
+static uint64_t sign_whole(struct msi_op *op) {
+    struct msi_call_signature *s = &op->signature;
+    s->kind = (uint8_t)op->whole;
+    s->root = op->whole_root;
+    if (op->composed & MSI_SIGNED_BYTES) s->dtype = 0;
+    return (uint64_t)op->whole << 32 ^ op->whole_parts;
+}
+
+/* All rejected calls have one hash: ranks that all reject a call stay in step. */
+static void sign_rejected(struct msi_op *op) {
+    struct msi_call_signature *s = &op->signature;
+    *s = (struct msi_call_signature){
+        .kind = (uint8_t)op->call, .flags = MSI_SIGNED_REJECTED, .root = -1, .line = s->line};
+    op->hash = MSI_SIGNED_REJECTED;
 }
 
 void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
@@ -57,29 +82,41 @@ void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
     s->kind = (uint8_t)op->call;
     s->dtype = (uint8_t)desc->dtype;
     s->op = (uint8_t)desc->op;
-    s->flags = uneven && desc->kind == MST_KIND_ALL_TO_ALL;
+    s->flags = flags_of(op, uneven);
     s->root = desc->root;
     s->count = uneven ? 0 : desc->count;
     s->line = op->site.line > 0 ? (uint32_t)op->site.line : 0;
+    if (op->rejected) {
+        sign_rejected(op);
+        return;
+    }
     if (op->site.file) {
         if (tail->file != op->site.file) cut_tail(tail, op->site.file);
         memcpy(s->file, tail->text, sizeof s->file);
     }
-    op->hash = mix(desc->kind, s, uneven ? hash_counts(desc, ranks) : 0);
+    uint64_t extra = (uneven ? hash_counts(desc, ranks) : 0) ^ (op->composed ? sign_whole(op) : 0);
+    op->hash = mix(desc, s, s->count, extra);
 }
 
 const char *msi_call_signature_show(const struct msi_call_signature *s, char *out, size_t size) {
-    int used = snprintf(out, size, "%s", msi_kind_name(s->kind));
+    const char *form = s->flags & MSI_SIGNED_BYTES       ? "_bytes"
+                       : s->flags & MSI_SIGNED_COALESCED ? "_coalesced"
+                                                         : "";
+    int used = snprintf(out, size, "%s%s", msi_kind_name(s->kind), form);
     size_t at = used < 0 ? 0 : (size_t)used;
-    if (s->dtype && at < size)
+    bool splits = s->flags & MSI_SIGNED_SPLITS;
+    if (s->dtype && splits && at < size)
+        at +=
+            (size_t)snprintf(out + at, size - at, " of %s with splits", mst_dtype_name((mst_dtype)s->dtype));
+    if (s->dtype && !splits && at < size)
         at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)s->count,
                                mst_dtype_name((mst_dtype)s->dtype));
     enum msi_kind family = msi_kind_family(s->kind);
     bool reduces =
         family == MSI_KIND_ALL_REDUCE || family == MSI_KIND_REDUCE || family == MSI_KIND_REDUCE_SCATTER;
-    if (s->flags && at < size) at += (size_t)snprintf(out + at, size - at, " with splits");
-    if (reduces && at < size)
-        at += (size_t)snprintf(out + at, size - at, " (%s)", mst_op_name((mst_op)s->op));
+    if (reduces && s->dtype && at < size)
+        at += (size_t)snprintf(out + at, size - at, " (%s%s)", mst_op_name((mst_op)s->op),
+                               s->flags & MSI_SIGNED_DETERMINISTIC ? ", deterministic" : "");
     if (s->root >= 0 && at < size) at += (size_t)snprintf(out + at, size - at, " with root %d", s->root);
     if (s->line && at < size)
         snprintf(out + at, size - at, " at %.*s:%u", (int)sizeof s->file, s->file, s->line);

@@ -36,12 +36,27 @@ struct msi_op {
     bool deterministic;                /* the bits of a result depend on the inputs alone */
     bool name_first;                   /* at the deadline name only the first rank that is missing */
     bool variable;                     /* message: only the sender knows its length */
-    mst_bytes *bytes;                  /* receive of a variable length: where the allocated bytes go */
-    int *sender;                       /* receive: where the sender's rank goes; may be NULL */
+    bool rejected;                     /* the call was rejected because of its arguments; moves no data */
+    uint8_t composed;    /* MSI_SIGNED_BYTES, MSI_SIGNED_COALESCED: part of such a call; 0: none … */
+    enum msi_kind whole; /* … of this kind … */
+    int whole_root;      /* … with this root, -1: none, … */
+    size_t whole_parts;  /* … and of so many operations, if that is known */
+    mst_bytes *bytes;    /* receive of a variable length: where the allocated bytes go */
+    int *sender;         /* receive: where the sender's rank goes; may be NULL */
 
     /* Derived from the above by msi_op_sign: what all ranks must call alike. */
     struct msi_call_signature signature;
     uint32_t hash; /* of the signature */
+};
+
+/* Flags of a signature. */
+enum {
+    MSI_SIGNED_SPLITS = 1, /* all_to_all with .in_splits and .out_splits */
+    MSI_SIGNED_DETERMINISTIC = 2,
+    MSI_SIGNED_MONITORED = 4, /* a monitored barrier */
+    MSI_SIGNED_BYTES = 8,     /* part of a call on byte strings */
+    MSI_SIGNED_COALESCED = 16,
+    MSI_SIGNED_REJECTED = 32,
 };
 
 static inline bool msi_op_is_message(const struct msi_op *op) {
@@ -71,6 +86,10 @@ struct msi_file_tail {
 
 /* Fills in signature and hash for a collective of the given number of ranks. */
 void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks);
+/* The hash of a sequence of calls, continued by a call with this hash. */
+static inline uint32_t msi_history(uint32_t history, uint32_t hash) {
+    return ((history ^ hash) * 0x9E3779B1u) ^ history >> 16;
+}
 /* Writes "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_call_signature_show(const struct msi_call_signature *signature, char *out, size_t size);
 

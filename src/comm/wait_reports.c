@@ -22,6 +22,11 @@ static struct msi_str wait_key(const struct msi_comm *comm, int rank, char out[K
     return msi_cstr(out);
 }
 
+static struct msi_str rejected_key(const struct msi_comm *comm, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/rejected", comm->key);
+    return msi_cstr(out);
+}
+
 static struct msi_str gave_up_key(const struct msi_comm *comm, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/gave_up", comm->key);
     return msi_cstr(out);
@@ -177,4 +182,37 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
     mst_status st = msi_failure_report_read(comm, -1, culprit);
     if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));
     return at->seq ? compare_next(comm, at, culprit) : MST_OK;
+}
+
+void msi_rejection_post(struct msi_comm *comm, uint64_t seq, const char *text) {
+    char key[KEY_MAX], value[GAVE_UP_MAX];
+    snprintf(value, sizeof value, "%" PRIu64 " %d %s", seq, comm->rank, text);
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_SET, .key = rejected_key(comm, key), .value = msi_cstr(value)}};
+    exec(comm, &x, 1); /* without it the others learn only that the calls differ */
+    msi_store_rpc_free(&x, 1);
+}
+
+mst_status msi_rejection_read(struct msi_comm *comm, uint64_t seq, const struct msi_call_signature *own,
+                              int *culprit) {
+    char key[KEY_MAX], text[GAVE_UP_MAX + 1], who[200], ours[200];
+    struct msi_store_rpc x;
+    struct msi_str note = read_note(comm, rejected_key(comm, key), &x);
+    uint64_t rejected = 0;
+    int rank = -1, used = 0;
+    snprintf(text, sizeof text, "%.*s", (int)(note.n < GAVE_UP_MAX ? note.n : GAVE_UP_MAX),
+             note.n ? note.p : "");
+    msi_store_rpc_free(&x, 1);
+    if (sscanf(text, "%" SCNu64 " %d %n", &rejected, &rank, &used) != 2 || used == 0) return MST_OK;
+    if (rejected != seq || rank < 0 || rank >= comm->size) return MST_OK;
+    *culprit = rank;
+    if (rank == comm->rank) /* the others have made the call meanwhile */
+        return msi_fail(MST_ERR_MISMATCH, "correct the call; the group must be recreated",
+                        "%s rejected operation %" PRIu64 " of the group, which the other ranks called: %s",
+                        msi_comm_show(comm, rank, who, sizeof who), seq, text + used);
+    mst_status st = msi_fail(MST_ERR_MISMATCH, "correct the call of that rank; the group must be recreated",
+                             "operation %" PRIu64 " of the group is %s on this rank, but %s rejected %s", seq,
+                             msi_call_signature_show(own, ours, sizeof ours),
+                             msi_comm_show(comm, rank, who, sizeof who), text + used);
+    return msi_blame(st, msi_comm_global(comm, rank));
 }

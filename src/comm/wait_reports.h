@@ -3,7 +3,8 @@
  * wait for, once that takes long, and why the group has failed.
  *
  * Keys, under the communicator's: wait/R, the number of the collective and the ranks that rank R waits for in
- * it; gave_up, the first rank that failed, the status, the rank that it blames, and its message. Engines that
+ * it; gave_up, the first rank that failed, the status, the rank that it blames, and its message; rejected, the
+ * number of the last collective that a rank rejected because of its arguments, the rank, and why. Engines that
  * do not know which ranks they wait for report in wait/R what was called instead: the number, a semicolon,
  * the hash of the signature, and the call as text.
  */
@@ -39,5 +40,12 @@ void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *fa
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
  * that it blames. by is the rank whose report counts; -1: any. */
 mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit);
+
+/* Reports that this rank has rejected the collective with that number; text says which call and why. */
+void msi_rejection_post(struct msi_comm *comm, uint64_t seq, const char *text);
+/* If a rank has rejected the collective with that number, which this rank calls: fails with MST_ERR_MISMATCH,
+ * and *culprit is the rank. */
+mst_status msi_rejection_read(struct msi_comm *comm, uint64_t seq, const struct msi_call_signature *own,
+                              int *culprit);
 
 #endif

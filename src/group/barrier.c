@@ -87,16 +87,55 @@ static mst_status explain_stall(mst_group *group) {
     return st;
 }
 
-mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait) {
+/*
+ * Ranks of other hosts may wait in another call. Reports the barrier to them, once, in the place of the
+ * group's next collective, and fails if they have failed the group.
+ */
+static mst_status look_around(mst_group *group, const struct msi_op_call *call, bool *reported) {
+    struct msi_comm *comm;
+    struct msi_op op = {.call = MSI_KIND_MONITORED_BARRIER, .site = call->site, .desc.root = -1};
+    struct msi_file_tail tail = {NULL, ""};
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    char name[64], text[400], show[200];
+    if (msi_group_comm_of(group, MST_MEMORY_HOST, &comm) != MST_OK) return MST_OK;
+    msi_op_sign(&op, &tail, group->size);
+    if (!*reported) {
+        snprintf(name, sizeof name, "%s/monitored", group->id);
+        snprintf(text, sizeof text, "%llu %llu %d %s", (unsigned long long)msi_comm_count(comm) + 1,
+                 (unsigned long long)group->barriers, group->world->rank,
+                 msi_call_signature_show(&op.signature, show, sizeof show));
+        msi_world_put(group->world, &wait, name, msi_cstr(text));
+        *reported = true;
+    }
+    return msi_comm_look(comm, &op.signature);
+}
+
+/* Tries until the deadline, and looks around from time to time. */
+static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum attempt attempt,
+                          const struct msi_op_call *call) {
+    enum { LOOK_MS = 200 };
+    bool reported = false;
+    for (;; attempt = AGAIN) {
+        int64_t soon = msi_deadline(LOOK_MS);
+        bool last = !call || wait->deadline <= soon;
+        struct msi_wait part = {last ? wait->deadline : soon, wait->cancel};
+        mst_status st = try_once(group, &part, attempt);
+        if (st != MST_ERR_TIMEOUT || last) return st;
+        st = look_around(group, call, &reported);
+        if (st != MST_OK) return st;
+    }
+}
+
+mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, const struct msi_op_call *call) {
     mst_status st = msi_group_check(group, false);
     if (st != MST_OK) return st;
     group->barriers++;
     msi_call_sequence(group->barriers);
     if (group->size == 1) return MST_OK;
-    st = try_once(group, wait, FIRST);
+    st = try_for(group, wait, FIRST, call);
     while (st == MST_ERR_PEER_LOST) {
         st = msi_group_check(group, true);
-        if (st == MST_OK) st = try_once(group, wait, AGAIN);
+        if (st == MST_OK) st = try_for(group, wait, AGAIN, call);
         /* The lost rank may have arrived before it was lost: then this barrier is complete. */
         else if (st == MST_ERR_PEER_LOST && try_once(group, wait, PEEK) == MST_OK)
             return MST_OK;

@@ -107,7 +107,25 @@ __attribute__((noinline, cold)) static mst_status fail_unused(const char *name, 
 __attribute__((noinline)) mst_status msi_call_check_options(const char *name, enum msi_kind kind,
                                                             const mst_call *options) {
     unsigned unused = given_options(options) & ~(unsigned)used_options[kind];
-    return unused ? fail_unused(name, unused) : msi_check_timeout(options->timeout_ms);
+    if (unused) return fail_unused(name, unused);
+    if (options->factor != 0 && options->op != MST_PREMUL_SUM)
+        return msi_fail(MST_ERR_INVALID, "leave it out, or give .op = MST_PREMUL_SUM",
+                        ".factor is used only with MST_PREMUL_SUM");
+    return msi_check_timeout(options->timeout_ms);
+}
+
+/* An argument is missing: finds the group nevertheless, for msi_call_refuse. */
+__attribute__((noinline, cold)) static mst_status fail_open(const char *name, enum msi_kind kind,
+                                                            const mst_call *given, struct msi_call *call,
+                                                            mst_status status) {
+    call->name = name;
+    call->kind = kind;
+    call->work = NULL;
+    call->group = NULL;
+    if (!given || given->size != sizeof *given) return status;
+    call->copy = *given;
+    call->group = given->group ? msi_group_of(given->group) : msi_default_world();
+    return status;
 }
 
 mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call *given,
@@ -117,7 +135,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     } else { /* from a program that was compiled with another version, or NULL */
         mst_status st = msi_options_begin(name, &call->copy, sizeof call->copy, given);
         call->options = &call->copy;
-        if (st != MST_OK) return st;
+        if (st != MST_OK) return fail_open(name, kind, given, call, st);
     }
     call->name = name;
     call->kind = kind;
@@ -134,6 +152,11 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->group = msi_call_group(name, &call->options->site, call->options->group);
     if (!call->group) return MST_ERR_STATE;
     if (call->group->rank < 0) return msi_fail_not_member(call->group);
+    const struct msi_whole *whole = msi_whole_of(call->group);
+    if (whole) { /* errors name the call that the program has made */
+        call->name = whole->name;
+        msi_call_begin(whole->name, &call->options->site, call->group->world->rank);
+    }
     if (gives_only_usual(kind, call->options) && call->options->timeout_ms >= 0) return MST_OK;
     return msi_call_check_options(name, kind, call->options);
 }
@@ -185,6 +208,30 @@ mst_status msi_call_reducer(struct msi_call *call) {
     if (call->reducer) return MST_OK;
     return msi_fail(MST_ERR_INVALID, NULL, "%s is not defined for %s", mst_op_name(op),
                     mst_dtype_name(call->dtype));
+}
+
+/* Not inline, as msi_fail_not_member. */
+__attribute__((noinline, cold)) mst_status
+msi_group_reject(mst_group *group, enum msi_kind kind, const struct msi_op_call *call, mst_status status) {
+    struct msi_saved_error error;
+    struct msi_comm *host = NULL;
+    if ((status != MST_ERR_INVALID && status != MST_ERR_UNSUPPORTED) || !group || group->rank < 0 ||
+        group->size == 1 || group->world->forks != msi_forks_known)
+        return status;
+    msi_error_save(&error, status);
+    group->declared = true; /* the last rank that leaves deletes the group's keys */
+    if (msi_group_comm_of(group, MST_MEMORY_HOST, &host) == MST_OK)
+        msi_comm_reject(host, kind, call, error.message);
+    /* Stored by msi_group_comm_of. */
+    struct msi_comm *device = atomic_load_explicit(&group->device, memory_order_acquire);
+    if (device && device != host) msi_comm_reject(device, kind, call, error.message);
+    return msi_error_restore(&error);
+}
+
+mst_status msi_call_refuse(const struct msi_call *call, mst_status status) {
+    if (status == MST_OK || call->work) return status;
+    return msi_group_reject(call->group, call->kind, &(struct msi_op_call){call->name, call->options->site},
+                            status);
 }
 
 /*
@@ -241,11 +288,19 @@ static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory
     return st;
 }
 
+static void set_whole(struct msi_op *op, const struct msi_whole *whole) {
+    op->composed = whole->form;
+    op->whole = whole->kind;
+    op->whole_root = whole->root;
+    op->whole_parts = whole->parts;
+}
+
 mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     const mst_call *o = call->options;
     mst_memory memory;
+    const struct msi_whole *whole = msi_whole_of(call->group);
     /* A collective that is part of a larger call finds the gate held by that call. */
-    call->gated = !msi_call_is_message(call) && !msi_whole_is_on(call->group);
+    call->gated = !msi_call_is_message(call) && !whole;
     mst_status st = call->gated ? enter_gate(call->group) : MST_OK;
     if (st != MST_OK) return st;
     st = alloc_op(call, buffer, &memory);
@@ -258,6 +313,7 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     msi_op_set_call(op, call->kind);
     op->site = o->site;
     op->deterministic = o->deterministic;
+    if (whole) set_whole(op, whole);
     op->reducer = call->reducer;
     op->desc.dtype = call->dtype;
     op->desc.element = call->element;

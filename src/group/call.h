@@ -80,6 +80,16 @@ mst_status msi_call_peer(struct msi_call *call, const char *name, int peer);
 /* Finds the reducer for .op. */
 mst_status msi_call_reducer(struct msi_call *call);
 
+/*
+ * A collective of the group is rejected on this rank: status and the thread's last failure say why. If that is
+ * because of its arguments, tells the other ranks, which get MST_ERR_MISMATCH if they make the call. Returns
+ * status.
+ */
+mst_status msi_group_reject(mst_group *group, enum msi_kind kind, const struct msi_op_call *call,
+                            mst_status status);
+/* The same for a call that was opened, if it has no work yet. */
+mst_status msi_call_refuse(const struct msi_call *call, mst_status status);
+
 /* Gets call->work, whose buffer tells which backend executes it, and describes it but for its count and
  * buffers. */
 mst_status msi_call_alloc(struct msi_call *call, const void *buffer);
@@ -95,6 +105,9 @@ struct msi_whole {
     const char *name;
     enum msi_kind kind;
     mst_dtype dtype;
+    uint8_t form; /* MSI_SIGNED_BYTES or MSI_SIGNED_COALESCED */
+    int root;     /* -1: none */
+    size_t parts; /* operations, if all ranks must have as many; else 0 */
     const mst_call *options;
     mst_group *group;
     uint64_t bytes;          /* set before the last operation begins */
@@ -104,12 +117,12 @@ struct msi_whole {
     struct msi_whole *outer; /* the one that a callback interrupts; NULL: none */
 };
 mst_status msi_whole_begin(struct msi_whole *whole);
-/* Is this thread between the two, on this group? */
-bool msi_whole_is_here(const mst_group *group);
+/* The one that this thread is in, on this group; NULL: none. */
+const struct msi_whole *msi_whole_here(const mst_group *group);
 extern _Atomic int msi_wholes; /* in all threads; reading it is cheaper than asking which are here */
-static inline bool msi_whole_is_on(const mst_group *group) {
+static inline const struct msi_whole *msi_whole_of(const mst_group *group) {
     /* Only the changes of this thread matter. */
-    return atomic_load_explicit(&msi_wholes, memory_order_relaxed) && msi_whole_is_here(group);
+    return atomic_load_explicit(&msi_wholes, memory_order_relaxed) ? msi_whole_here(group) : NULL;
 }
 /* Records a failure before the last operation began. Returns status. */
 mst_status msi_whole_end(struct msi_whole *whole, mst_status status);

@@ -32,13 +32,13 @@ static _Thread_local struct msi_whole *current;
 
 _Atomic int msi_wholes;
 
-bool msi_whole_is_here(const mst_group *group) {
-    return current && current->group == group;
+const struct msi_whole *msi_whole_here(const mst_group *group) {
+    return current && current->group == group ? current : NULL;
 }
 
 /* The composed call that the call is a part of; NULL: none, also inside a callback. */
 static struct msi_whole *whole_of(const struct msi_call *call) {
-    return msi_whole_is_on(call->group) ? current : NULL;
+    return msi_whole_of(call->group) ? current : NULL;
 }
 
 static uint64_t number_begun(const struct msi_call *call) {

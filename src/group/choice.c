@@ -116,6 +116,23 @@ static mst_status check_position(const mst_group *group, struct msi_str line, co
     return msi_blame(MST_ERR_MISMATCH, rank);
 }
 
+/* Another rank waits in a monitored barrier through the store, which this rank has not called. */
+static mst_status check_monitored(const mst_group *group, struct msi_str note, const struct msi_waiting *at) {
+    char text[400], process[MSI_PROCESS_MAX + 32], ours[200];
+    unsigned long long seq, barriers;
+    int rank, used = 0;
+    if (sscanf(msi_str_copy(note, text, sizeof text), "%llu %llu %d %n", &seq, &barriers, &rank, &used) !=
+            3 ||
+        !used)
+        return MST_OK;
+    if (seq != at->seq || barriers <= group->barriers || msi_group_rank_of(group, rank) < 0) return MST_OK;
+    msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
+             "operation %llu of the group is %s on this rank, but %s called %s", seq,
+             msi_call_signature_show(&at->signature, ours, sizeof ours),
+             msi_rank_show(group, rank, process, sizeof process), text + used);
+    return msi_blame(MST_ERR_MISMATCH, rank);
+}
+
 void msi_exchange_key(const mst_group *group, int number, char out[MSI_KEY_MAX]) {
     msi_key(out, "%s%s/exchange.%d", group->world->prefix, group->id, number);
 }
@@ -133,19 +150,22 @@ static void call_off(const mst_group *group, const char *exchange) {
 }
 
 mst_status msi_group_check_choice(mst_group *group, const struct msi_waiting *at) {
-    enum { DIFFER, OWN, WORLD, COUNT };
+    enum { DIFFER, MONITORED, OWN, WORLD, COUNT };
     char keys[COUNT][MSI_KEY_MAX];
     mst_group *all = group->world->all;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     msi_exchange_key(group, group->exchanges + 1, keys[OWN]);
     msi_exchange_key(all, all->exchanges + 1, keys[WORLD]);
-    struct msi_store_rpc x[COUNT] = {{.req = msi_read_request(group_key(group, "differ", keys[DIFFER]))},
-                                     {.req = msi_read_request(msi_cstr(keys[OWN]))},
-                                     {.req = msi_read_request(msi_cstr(keys[WORLD]))}};
+    struct msi_store_rpc x[COUNT] = {
+        {.req = msi_read_request(group_key(group, "differ", keys[DIFFER]))},
+        {.req = msi_read_request(group_key(group, "monitored", keys[MONITORED]))},
+        {.req = msi_read_request(msi_cstr(keys[OWN]))},
+        {.req = msi_read_request(msi_cstr(keys[WORLD]))}};
     bool follows = group != all && !group->own_backends;
     mst_status st = MST_OK;
     if (msi_world_exec(group->world, &wait, x, follows ? COUNT : WORLD) == MST_OK) {
         st = msi_failure_read(group, msi_store_reply_value(&x[DIFFER]), "gave up the group");
+        if (st == MST_OK && at->seq) st = check_monitored(group, msi_store_reply_value(&x[MONITORED]), at);
         for (int i = OWN; i <= WORLD && st == MST_OK; i++) {
             if (i == WORLD && !follows) break;
             st = check_position(group, msi_store_reply_value(&x[i]), at);

@@ -235,8 +235,9 @@ mst_status msi_group_renew(mst_group *group, const mst_backend *table, const cha
 /* Reverts the world's exchange; all ranks do. */
 mst_status msi_world_return(struct msi_world *world, const struct msi_backends *before);
 
-/* A barrier through the store. */
-mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait);
+/* A barrier through the store. call: the public call that it is, which is compared with those of ranks that
+ * do not come; NULL: none. */
+mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, const struct msi_op_call *call);
 
 /* Runs requests on the world's store; fails when a rank of the group, which is context, is lost. */
 mst_status msi_group_exec(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);

@@ -98,10 +98,10 @@ mst_status msi_pipeline_agree(mst_pipeline *p, const struct msi_wait *wait, mst_
     if (own != MST_OK) {
         bool reported = msi_blame_settle(p, &own);
         msi_error_save(&error, own);
-        if (reported) msi_group_barrier(whole, wait); /* otherwise the others would assume success */
+        if (reported) msi_group_barrier(whole, wait, NULL); /* otherwise the others would assume success */
         return msi_error_restore(&error);
     }
-    own = msi_group_barrier(whole, wait);
+    own = msi_group_barrier(whole, wait, NULL);
     msi_blame_settle(p, &own); /* after a timeout here, the others may still have succeeded */
     if (own == MST_OK) p->agreements++;
     return own;

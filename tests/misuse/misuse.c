@@ -93,9 +93,14 @@ static int run_ranks(const char *mode, char **names) {
 }
 
 static void list_cases(const struct ranks_case *cases) {
-    static const char *const names[] = {
-        [EXPECT_MISMATCH] = "mismatch", [EXPECT_ANY] = "any", [EXPECT_REJECTED] = "rejected",
-        [EXPECT_INVALID] = "invalid",   [EXPECT_OK] = "ok",   [EXPECT_RECEIVER] = "receiver"};
+    static const char *const names[] = {[EXPECT_MISMATCH] = "mismatch",
+                                        [EXPECT_ANY] = "any",
+                                        [EXPECT_REJECTED] = "rejected",
+                                        [EXPECT_REJECTER] = "rejecter",
+                                        [EXPECT_LATER] = "later",
+                                        [EXPECT_INVALID] = "invalid",
+                                        [EXPECT_OK] = "ok",
+                                        [EXPECT_RECEIVER] = "receiver"};
     for (const struct ranks_case *c = cases; c->name; c++)
         printf("%s\t%s\t%s\t%s\n", c->name, names[c->expect], c->odd, c->others);
 }

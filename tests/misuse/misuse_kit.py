@@ -1,25 +1,21 @@
 """Runs the cases of tests/misuse/misuse.c with several ranks and says what is wrong with their results."""
 
 import collections
-import os
 import re
 import subprocess
 import tempfile
 
-from harness import MUSTER, PROGRAMS, SLOWER, SOON
+from harness import MUSTER, PROGRAMS, SOON
 
 MISUSE = PROGRAMS / "misuse"
 ODD = 1  # the rank that makes the odd call
-ALL = os.environ.get("MISUSE_ALL", "0") == "1"  # also the cases that do not hold yet, which wait for a timeout
-# Every rank must have its error after this time. Tests run in parallel on few cores.
-LIMIT_MS = 1000 * SLOWER if ALL else int(1000 * SOON)
-# The timeout of all calls, less than SYNC_MS of misuse.c. Cases that hold never reach it.
-TIMEOUT_MS = LIMIT_MS + 500 if ALL else 15000
-LATE = "late"  # MST_OK on some ranks, whose next call has the error
+LIMIT_MS = int(1000 * SOON)  # every rank must have its error after this time; tests run in parallel on few cores
+TIMEOUT_MS = 15000  # of all calls, less than SYNC_MS of misuse.c; never reached
 RUN = 300.0  # seconds for one run; reached only when something is wrong
 
-# hosts has a letter for the simulated host of each rank. Plain ranks are started without a launcher.
-Layout = collections.namedtuple("Layout", "name hosts plain mode")
+# hosts has a letter for the simulated host of each rank. Plain ranks are started without a launcher. check: MUSTER_CHECK
+# is set, so that ranks compare every call, not only the first of its kind.
+Layout = collections.namedtuple("Layout", "name hosts plain mode check")
 Case = collections.namedtuple("Case", "name expect odd others")
 Step = collections.namedtuple("Step", "status ms culprit line message")
 
@@ -60,44 +56,36 @@ def check(what, status, *patterns):
 
 def patterns_of(case, rank, odd_line):
     """What the error of a rank must contain if calls do not match."""
+    if case.expect == "rejecter":
+        return [case.odd, rf"rank {ODD}\b"]
     if case.expect == "rejected":
         return [case.odd, rf"rank {ODD}\b", rf"\.c:{odd_line}\b"]
     any_rank = rank == ODD or case.expect == "any"
     return [rf"rank (?!{rank}\b)\d" if any_rank else rf"rank {ODD}\b", case.others if rank == ODD else case.odd]
 
 
-def check_mismatch(case, rank, steps, odd_line):
-    """Returns whether only the call after the mismatch has the error."""
-    patterns = patterns_of(case, rank, odd_line)
+def check_mismatch(case, rank, steps, odd_line, compares):
     call, after = (rank, "call", steps["call"]), (rank, "after", steps["after"])
-    late = steps["call"].status == "MST_OK"
     if rank == ODD and case.expect == "rejected":
         check(call, "MST_ERR_INVALID|MST_ERR_UNSUPPORTED", case.odd)
-        check(after, "MST_ERR_MISMATCH")
-        return False
-    check(after if late else call, "MST_ERR_MISMATCH", *patterns)
+    elif case.expect == "later" and not compares:
+        check(call, "MST_OK|MST_ERR_MISMATCH")
+    else:
+        check(call, "MST_ERR_MISMATCH", *patterns_of(case, rank, odd_line))
     check(after, "MST_ERR_MISMATCH")
-    return late
 
 
-def check_case(case, ranks):
-    """
-    Raises Wrong unless the results are those that the case requires. ranks[r] has the steps of rank r. Returns the
-    ranks whose call returned MST_OK, and whose next call has the error.
-    """
-    odd_line = ranks[ODD]["call"].line
-    late = []
+def check_case(case, ranks, compares):
+    """Raises Wrong unless the results are those that the case requires. ranks[r] has the steps of rank r."""
     for rank, steps in enumerate(ranks):
         call, after = (rank, "call", steps["call"]), (rank, "after", steps.get("after"))
         if case.expect in ("ok", "invalid"):
             check(call, "MST_OK" if case.expect == "ok" else "MST_ERR_INVALID")
             check(after, "MST_OK")
-        elif case.expect == "receiver":
-            if rank == 0:
-                check(call, "MST_ERR_MISMATCH", rf"rank {ODD}\b", case.odd)
-        elif check_mismatch(case, rank, steps, odd_line):
-            late.append(rank)
-    return late
+        elif case.expect != "receiver":
+            check_mismatch(case, rank, steps, ranks[ODD]["call"].line, compares)
+        elif rank == 0:
+            check(call, "MST_ERR_MISMATCH", rf"rank {ODD}\b", case.odd)
 
 
 class Run:
@@ -113,7 +101,7 @@ class Run:
         """Starts a world for these cases and returns its output when it has ended."""
         layout, n = self.layout, len(self.layout.hosts)
         command = [MISUSE, "ranks", layout.mode, *names]
-        env = {"MUSTER_TIMEOUT_MS": TIMEOUT_MS, "MUSTER_STORE_LINGER_MS": 5000}
+        env = {"MUSTER_TIMEOUT_MS": TIMEOUT_MS, "MUSTER_STORE_LINGER_MS": 5000, "MUSTER_CHECK": int(layout.check)}
         if layout.plain:
             env = {**env, "WORLD_SIZE": n, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.test.free_port()}
             starts = [(command, {**env, "RANK": r, "MUSTER_FORCE_HOST": host}) for r, host in enumerate(layout.hosts)]
@@ -159,7 +147,7 @@ class Run:
             names = names[done:]
 
     def judge(self, case):
-        """None if the results are as required, LATE, or a Wrong."""
+        """None if the results are as required, or a Wrong."""
         ranks = self.results.get(case.name, [])
         failed = [
             describe(r, name, step)
@@ -170,9 +158,7 @@ class Run:
         if case.name in self.ends or failed:
             return Wrong(f"the world was lost: {'; '.join(failed)} {self.ends.get(case.name, '')}")
         try:
-            late = check_case(case, ranks)
+            check_case(case, ranks, self.layout.check)
         except Wrong as why:
             return why
-        if len(late) == len(ranks) - (case.expect == "rejected"):
-            return Wrong(f"MST_OK on all ranks; {describe(0, 'after', ranks[0]['after'])}")
-        return LATE if late else None
+        return None

@@ -2,10 +2,13 @@
  * See comm.h. */
 #include "base/error.h"
 #include "comm/comm_internal.h"
+#include "comm/wait_reports.h"
 #include "os/thread.h"
 #include "prof/flight/dump.h"
 
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 static _Thread_local int callbacks;  /* callbacks that this thread is in */
 static _Atomic int callbacks_of_all; /* callbacks that all threads are in; cheaper to read */
@@ -262,6 +265,81 @@ mst_status msi_comm_enqueue(struct mst_work *work) {
     if (!enqueued) return msi_comm_run(work);
     msi_comm_unlock(comm);
     return MST_OK;
+}
+
+/* The number that the next collective will get. */
+static uint64_t next_number(const struct msi_comm *comm) {
+    uint64_t begun = comm->engine->count(comm), n = begun + 1;
+    for (const struct msi_list *at = comm->ops.queue.next; at != &comm->ops.queue; at = at->next) {
+        const struct mst_work *work = msi_container(at, struct mst_work, node);
+        n += work->seq == 0 || work->seq > begun;
+    }
+    return n;
+}
+
+/* Under the lock: ends the communicator with the thread's last failure. */
+static void end_comm(struct msi_comm *comm, mst_status status, int culprit) {
+    if (comm->failure.status != MST_OK) return;
+    msi_comm_keep(comm, &comm->failure, status, culprit);
+    msi_failure_report_post(comm, &comm->failure);
+}
+
+mst_status msi_comm_look(struct msi_comm *comm, const struct msi_call_signature *own) {
+    int culprit;
+    msi_comm_lock(comm);
+    uint64_t seq = next_number(comm);
+    msi_comm_unlock(comm);
+    mst_status st = msi_failure_report_read(comm, -1, &culprit);
+    if (st == MST_OK) st = msi_rejection_read(comm, seq, own, &culprit);
+    if (st == MST_OK) return MST_OK;
+    msi_blame(st, msi_comm_global(comm, culprit));
+    msi_comm_lock(comm);
+    end_comm(comm, st, culprit);
+    msi_comm_unlock(comm);
+    return msi_comm_repeat(&comm->failure);
+}
+
+/* The engine cannot skip a collective: the communicator ends. */
+static void end_rejected(struct mst_work *work, const char *text) {
+    struct msi_comm *comm = work->comm;
+    char who[200];
+    msi_fail(MST_ERR_MISMATCH, "correct the call; the group must be recreated", "%s rejected %s",
+             msi_comm_show(comm, comm->rank, who, sizeof who), text);
+    end_comm(comm, MST_ERR_MISMATCH, comm->rank);
+    msi_comm_release_op(work);
+}
+
+static void queue_rejected(struct mst_work *work, const char *text) {
+    struct msi_comm *comm = work->comm;
+    uint64_t seq = next_number(comm);
+    work->op.rejected = work->abandoned = true;
+    msi_op_sign(&work->op, &work->tail, comm->size);
+    msi_comm_unlock(comm);
+    msi_rejection_post(comm, seq, text); /* before ranks that see the rejection look for the reason */
+    msi_comm_lock(comm);
+    msi_list_push(&comm->ops.queue, &work->node);
+    if (comm->joined) {
+        wake(comm);
+        msi_comm_advance(comm);
+        msi_condition_tell(&comm->changed);
+        run_callbacks(comm);
+    }
+    msi_comm_unlock(comm);
+}
+
+void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi_op_call *call,
+                     const char *reason) {
+    struct mst_work *work;
+    char text[500];
+    snprintf(text, sizeof text, "%s at %s:%d: %s", call->name, call->site.file ? call->site.file : "?",
+             call->site.line, reason);
+    if (msi_comm_alloc_op(comm, INT_MAX, NULL, call->name, &work) != MST_OK) return;
+    msi_op_set_call(&work->op, kind);
+    work->op.site = call->site;
+    if (comm->engine->counts_rejected)
+        queue_rejected(work, text);
+    else
+        end_rejected(work, text);
 }
 
 bool msi_comm_batch_begin(struct msi_comm *comm) {

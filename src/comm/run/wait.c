@@ -27,7 +27,7 @@ enum {
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
     ASK_NS = 200000000,   /* between questions to the store */
-    LONG_NS = 1000000000, /* after that the store is asked whether the other ranks can still arrive */
+    LONG_NS = 400000000,  /* after that the store is asked whether the other ranks can still arrive */
 };
 
 /* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
@@ -114,6 +114,10 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
 /* Has another rank failed the group, or called something else? Only the rank at its other end matters to a
  * message. */
 static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *at, int peer, int *culprit) {
+    if (at->seq && comm->engine->counts_rejected) {
+        mst_status st = msi_rejection_read(comm, at->seq, &at->signature, culprit);
+        if (st != MST_OK) return st;
+    }
     if (comm->traits.compares_calls) return msi_wait_report_compare(comm, at, culprit);
     if (!comm->traits.uses_store || (!at->seq && peer < 0)) return MST_OK;
     mst_status st = msi_failure_report_read(comm, at->seq ? -1 : peer, culprit);
@@ -159,14 +163,14 @@ static bool ask_store(struct msi_comm *comm, bool late) {
 /* During a long wait for the first collective: looks for a different call of another rank, and reports the
  * wait to the other ranks. True if the wait ends. */
 static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int64_t now) {
-    if (!comm->traits.uses_store || msi_list_empty(&comm->ops.queue)) return false;
+    if (msi_list_empty(&comm->ops.queue)) return false;
     struct mst_work *work = msi_comm_next_active(comm, NULL);
     if (!work->begun) return false;
     if (comm->engine->overhear && comm->engine->overhear(work)) {
         msi_comm_fail_fault(work);
         return true;
     }
-    msi_wait_report_post(comm, work, idle->since, now);
+    if (comm->traits.uses_store) msi_wait_report_post(comm, work, idle->since, now);
     return false;
 }
 

@@ -6,7 +6,12 @@
  *     operation is over only when all ranks of this host have opened their region.
  *  2. In each operation, each rank first sends a header on each link that its plan uses. The header says what
  *     the sender called, so that the receiver finds a mismatch.
- *  3. One collective is under way at a time, so that there is one plan, one run and one set of headers.
+ *  3. Plans have different links, and a rank that only sends waits for no header. So a call that is made for
+ *     the first time (comm/checked_calls.h) is compared before its plan begins: in round k, rank r sends what
+ *     it knows to rank r + 2^k and receives from r - 2^k. After the last round each rank knows whether all
+ *     ranks call the same. An all_to_all with splits is compared again at the end, because each split is
+ *     known to two ranks only: if a rank finds a wrong one, the others wait and learn of its failure.
+ *  4. One collective is under way at a time, so that there is one plan, one run and one set of headers.
  */
 #include "base/error.h"
 #include "coll/cost/select.h"
@@ -18,23 +23,41 @@
 #include "wireup/endpoint.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { HEADER_BYTES = 16 + 40, SPINS = 200 }; /* a check of a connection is a system call */
+enum {
+    SPINS = 200, /* a check of a connection is a system call */
+    HEADER_BYTES = 16 + 40,
+    REPORT_BYTES = 4 + HEADER_BYTES, /* a rank whose call differs, and its header */
+    HEADER_OF_CHECK = 0x80,          /* among the flags: a report follows */
+};
 
 /* The link with one other rank. */
 struct peer {
     struct msi_wireup w;
     bool sends, receives; /* does the plan send to it, receive from it? */
+    bool compares;        /* is it a partner when calls are compared? */
     bool checked;         /* its header was right */
     unsigned char header_out[HEADER_BYTES], header_in[HEADER_BYTES];
     struct msi_transfer out, in;
     struct msi_call_signature signature; /* what it called */
 };
 
-enum phase { IDLE, CONNECT, RUN };
+enum phase { IDLE, CONNECT, COMPARE, RUN, CONFIRM };
+
+/* The comparison of a call (rule 3). */
+struct comparison {
+    bool needed;
+    bool sent; /* the messages of this round are posted */
+    int distance;
+    int culprit; /* a rank whose call differs from this rank's, or from another's; -1: none is known */
+    unsigned char culprits[HEADER_BYTES]; /* its header */
+    unsigned char out[HEADER_BYTES + REPORT_BYTES], report[REPORT_BYTES];
+    struct msi_transfer to, header, rest;
+};
 
 /* The state of the engine. */
 struct net {
@@ -46,7 +69,11 @@ struct net {
     struct msi_plan plan;
     struct msi_exec exec;
     enum phase phase;
+    struct comparison comparison;
     uint64_t seq;
+    uint32_t history, next_history;     /* hash of the calls before the current one, and with it */
+    uint64_t rejected;                  /* the last collective that this rank rejected; 0: none */
+    char why[120];                      /* a fault that is described with numbers */
     bool planned;                       /* the plan may be used again, for … */
     struct msi_cost_input cost_input;   /* … this input, … */
     const struct msi_planner *override; /* … if no other algorithm is asked for */
@@ -152,34 +179,59 @@ static enum msi_advance connect_peer(struct net *net, struct mst_work *work, int
     return w->open ? MSI_DONE : MSI_BLOCKED;
 }
 
-static void write_header(const struct mst_work *work, uint64_t seq, unsigned char out[HEADER_BYTES]) {
+static void write_header(const struct net *net, const struct mst_work *work, int receiver, unsigned flags,
+                         unsigned char out[HEADER_BYTES]) {
     const struct msi_call_signature *s = &work->op.signature;
     struct msi_buf header = {out, 0, HEADER_BYTES, false};
-    msi_put_u64(&header, seq);
-    msi_put_u64(&header, work->op.hash);
+    bool splits = s->flags & MSI_SIGNED_SPLITS;
+    msi_put_u64(&header, net->seq);
+    msi_put_u32(&header, work->op.hash);
+    msi_put_u32(&header, net->history);
     msi_put_u32(&header, (uint32_t)s->kind | (uint32_t)s->dtype << 8 | (uint32_t)s->op << 16 |
-                             (uint32_t)s->flags << 24);
+                             (s->flags | flags) << 24);
     msi_put_u32(&header, (uint32_t)s->root);
-    msi_put_u64(&header, s->count);
+    msi_put_u64(&header, splits ? work->op.desc.in_counts[receiver] : s->count);
     msi_put_u32(&header, s->line);
     msi_buf_add(&header, s->file, sizeof s->file);
 }
 
-/* Reads what a rank called; true if it is the same as here. */
-static bool read_header(struct peer *p, const struct mst_work *work, uint64_t seq) {
-    struct msi_reader r = msi_reader(p->header_in, sizeof p->header_in);
-    bool same = msi_read_u64(&r) == seq;
-    same = msi_read_u64(&r) == work->op.hash && same;
+/* What a header says. */
+struct header {
+    uint64_t seq;
+    uint32_t hash, history;
+    bool compares; /* a report follows */
+    struct msi_call_signature signature;
+};
+
+static struct header read_header(const unsigned char bytes[HEADER_BYTES]) {
+    struct msi_reader r = msi_reader(bytes, HEADER_BYTES);
+    struct header h = {.seq = msi_read_u64(&r)};
+    h.hash = msi_read_u32(&r);
+    h.history = msi_read_u32(&r);
     uint32_t kinds = msi_read_u32(&r);
-    p->signature = (struct msi_call_signature){.kind = (uint8_t)kinds,
-                                               .dtype = (uint8_t)(kinds >> 8),
-                                               .op = (uint8_t)(kinds >> 16),
-                                               .flags = (uint8_t)(kinds >> 24)};
-    p->signature.root = (int32_t)msi_read_u32(&r);
-    p->signature.count = msi_read_u64(&r);
-    p->signature.line = msi_read_u32(&r);
-    memcpy(p->signature.file, msi_read_bytes(&r, sizeof p->signature.file), sizeof p->signature.file);
-    return same;
+    h.compares = kinds >> 24 & HEADER_OF_CHECK;
+    h.signature = (struct msi_call_signature){.kind = (uint8_t)kinds,
+                                              .dtype = (uint8_t)(kinds >> 8),
+                                              .op = (uint8_t)(kinds >> 16),
+                                              .flags = (uint8_t)(kinds >> 24 & ~(uint32_t)HEADER_OF_CHECK)};
+    h.signature.root = (int32_t)msi_read_u32(&r);
+    h.signature.count = msi_read_u64(&r);
+    h.signature.line = msi_read_u32(&r);
+    memcpy(h.signature.file, msi_read_bytes(&r, sizeof h.signature.file), sizeof h.signature.file);
+    return h;
+}
+
+/* Why a rank's header does not fit the call of this rank; NULL: it does. */
+static const char *find_difference(struct net *net, const struct mst_work *work, int rank,
+                                   const struct header *h) {
+    if (h->seq != net->seq || h->hash != work->op.hash) return "the calls differ";
+    if (h->history != net->history) return "the calls differed some operations earlier";
+    if (net->phase != RUN || !(h->signature.flags & MSI_SIGNED_SPLITS)) return NULL;
+    unsigned long long sent = h->signature.count, expected = work->op.desc.out_counts[rank];
+    if (sent == expected) return NULL;
+    snprintf(net->why, sizeof net->why, "it sends %llu elements to this rank, which expects %llu", sent,
+             expected);
+    return net->why;
 }
 
 static const struct msi_call_signature *signature_of(const struct mst_work *work, int rank) {
@@ -192,9 +244,12 @@ static void describe(struct mst_work *work, struct msi_record *record) {
 }
 
 /* Finds the ranks that the plan sends to and receives from. */
-static void find_peers(struct net *net) {
-    for (int r = 0; r < comm_of(net)->size; r++)
-        net->peers[r].sends = net->peers[r].receives = net->peers[r].checked = false;
+static void find_peers(struct net *net, bool splits) {
+    for (int r = 0; r < comm_of(net)->size; r++) {
+        struct peer *p = &net->peers[r];
+        p->sends = p->receives = splits && r != comm_of(net)->rank; /* a split of 0 is compared too */
+        p->checked = p->compares = false;
+    }
     for (uint32_t i = 0; i < net->plan.n; i++) {
         const struct msi_step *s = &net->plan.steps[i];
         if (s->kind == MSI_SEND) net->peers[s->peer].sends = true;
@@ -238,11 +293,31 @@ static enum msi_advance make_plan(struct net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
+static void take_number(struct net *net, struct mst_work *work) {
+    work->seq = ++net->seq;
+    net->history = net->next_history;
+    net->next_history = msi_history(net->history, work->op.hash);
+}
+
+/* The rank at a distance from this one. */
+static int rank_at(const struct net *net, int distance) {
+    int n = comm_of(net)->size;
+    return ((comm_of(net)->rank + distance) % n + n) % n;
+}
+
+/* Finds the ranks with which this one compares a call (rule 3). */
+static void find_partners(struct net *net) {
+    for (int distance = 1; distance < comm_of(net)->size; distance *= 2)
+        net->peers[rank_at(net, distance)].compares = net->peers[rank_at(net, -distance)].compares = true;
+}
+
 static enum msi_advance begin(struct net *net, struct mst_work *work) {
     enum msi_advance got = make_plan(net, work);
     if (got != MSI_MOVED) return got;
-    find_peers(net);
-    work->seq = ++net->seq;
+    find_peers(net, work->op.signature.flags & MSI_SIGNED_SPLITS);
+    take_number(net, work);
+    net->comparison.needed = msi_comm_must_compare(comm_of(net), &work->op);
+    if (net->comparison.needed) find_partners(net);
     net->phase = CONNECT;
     return MSI_MOVED;
 }
@@ -265,7 +340,7 @@ static bool host_is_here(struct msi_peers *peers) {
 static enum msi_advance connect_all(struct net *net, struct mst_work *work) {
     enum msi_advance all = host_is_here(&net->native.peers) ? MSI_DONE : MSI_BLOCKED;
     for (int r = 0; r < comm_of(net)->size; r++) {
-        if (!net->peers[r].sends && !net->peers[r].receives) continue;
+        if (!net->peers[r].sends && !net->peers[r].receives && !net->peers[r].compares) continue;
         enum msi_advance got = connect_peer(net, work, r);
         if (got == MSI_FAILED) return got;
         if (got != MSI_DONE) all = MSI_BLOCKED;
@@ -278,7 +353,7 @@ static enum msi_advance start(struct net *net, struct mst_work *work) {
         struct peer *p = &net->peers[r];
         net->layout.links[r] = p->w.link;
         if (p->sends) {
-            write_header(work, net->seq, p->header_out);
+            write_header(net, work, r, 0, p->header_out);
             msi_link_send(p->w.link, &p->out, p->header_out, HEADER_BYTES);
         }
         if (p->receives) msi_link_receive(p->w.link, &p->in, p->header_in, HEADER_BYTES);
@@ -297,6 +372,15 @@ static enum msi_advance start(struct net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
+/* Another rank has made another call. If it is at a call that this rank has rejected, that is the fault. */
+static enum msi_advance mismatch(struct net *net, struct mst_work *work, int rank, const struct header *h,
+                                 const char *why) {
+    net->peers[rank].signature = h->signature;
+    msi_fault(work, MST_ERR_MISMATCH, rank, why);
+    if (h->seq == net->rejected) work->fault.seq = h->seq;
+    return MSI_FAILED;
+}
+
 /* Compares the headers that have arrived with the call of this rank. */
 static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
     bool all = true;
@@ -307,20 +391,131 @@ static enum msi_advance check_headers(struct net *net, struct mst_work *work) {
             all = false;
             continue;
         }
-        if (!read_header(p, work, net->seq)) return msi_fault(work, MST_ERR_MISMATCH, r, "the calls differ");
+        struct header h = read_header(p->header_in);
+        const char *why = find_difference(net, work, r, &h);
+        if (why) return mismatch(net, work, r, &h, why);
         p->checked = true;
     }
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
-/* Also advances links that the plan has not reached yet: a header there would end every sleep at once. */
-static bool move_bytes(struct net *net) {
-    bool moved = msi_exec_advance(&net->exec);
+static bool move_links(struct net *net) {
+    bool moved = false;
     for (int r = 0; r < comm_of(net)->size; r++) {
         struct msi_link *link = net->peers[r].w.link;
         if (link && msi_link_busy(link)) moved |= link->ops->progress(link);
     }
+    return moved;
+}
+
+/* Also advances links that the plan has not reached yet: a header there would end every sleep at once. */
+static bool move_bytes(struct net *net) {
+    bool moved = msi_exec_advance(&net->exec);
+    moved |= move_links(net);
     return msi_exec_advance(&net->exec) || moved;
+}
+
+static void begin_comparison(struct net *net, enum phase phase) {
+    net->comparison.distance = 1;
+    net->comparison.sent = false;
+    net->comparison.culprit = -1;
+    net->phase = phase;
+}
+
+/* Posts the messages of a round: this rank's header, and the report of a rank whose call differs. */
+static void post_round(struct net *net, const struct mst_work *work) {
+    struct comparison *c = &net->comparison;
+    int to = rank_at(net, c->distance), from = rank_at(net, -c->distance);
+    struct msi_buf report = {c->out + HEADER_BYTES, 0, REPORT_BYTES, false};
+    write_header(net, work, to, HEADER_OF_CHECK, c->out);
+    msi_put_u32(&report, (uint32_t)(c->culprit + 1));
+    msi_buf_add(&report, c->culprits, HEADER_BYTES);
+    msi_link_send(net->peers[to].w.link, &c->to, c->out, sizeof c->out);
+    msi_link_receive(net->peers[from].w.link, &c->header, net->peers[from].header_in, HEADER_BYTES);
+    c->rest = (struct msi_transfer){.len = REPORT_BYTES};
+    c->sent = true;
+}
+
+/* A rank's call differs from this rank's. Continues, so that all ranks learn it, if that rank compares too. */
+static enum msi_advance note_difference(struct net *net, struct mst_work *work, int rank,
+                                        const struct header *h, const char *why) {
+    struct comparison *c = &net->comparison;
+    if (h->seq == net->rejected || !h->compares) return mismatch(net, work, rank, h, why);
+    net->peers[rank].signature = h->signature;
+    if (c->culprit < 0) {
+        memcpy(c->culprits, net->peers[rank].header_in, HEADER_BYTES);
+        c->culprit = rank;
+        work->fault.why = why;
+    }
+    return MSI_MOVED;
+}
+
+/* Reads the header of a round. A rank that does not compare has a call that was made before. */
+static enum msi_advance read_partner(struct net *net, struct mst_work *work, int from) {
+    struct comparison *c = &net->comparison;
+    struct header h = read_header(net->peers[from].header_in);
+    const char *why = find_difference(net, work, from, &h);
+    if (!why && !h.compares) why = "only one of the ranks compares calls, see MUSTER_CHECK";
+    enum msi_advance got = why ? note_difference(net, work, from, &h, why) : MSI_MOVED;
+    if (got == MSI_MOVED) msi_link_receive(net->peers[from].w.link, &c->rest, c->report, REPORT_BYTES);
+    return got;
+}
+
+/* Reads the report of a round. */
+static void read_report(struct net *net, struct mst_work *work) {
+    struct comparison *c = &net->comparison;
+    struct msi_reader r = msi_reader(c->report, REPORT_BYTES);
+    uint32_t culprit = msi_read_u32(&r);
+    if (c->culprit >= 0 || culprit == 0 || culprit > (uint32_t)comm_of(net)->size) return;
+    memcpy(c->culprits, c->report + REPORT_BYTES - HEADER_BYTES, HEADER_BYTES);
+    c->culprit = (int)culprit - 1;
+    net->peers[c->culprit].signature = read_header(c->culprits).signature;
+    work->fault.why = "the calls differ";
+}
+
+/* The first link that has failed; -1: none. */
+static int find_failed(const struct net *net) {
+    for (int r = 0; r < comm_of(net)->size; r++)
+        if (net->peers[r].compares && net->peers[r].w.link->status != MST_OK) return r;
+    return -1;
+}
+
+/* Advances a round. MSI_DONE: it is over. */
+static enum msi_advance advance_round(struct net *net, struct mst_work *work) {
+    struct comparison *c = &net->comparison;
+    int from = rank_at(net, -c->distance);
+    if (!c->sent) post_round(net, work);
+    bool moved = move_links(net);
+    if (msi_transfer_done(&c->header) && !c->rest.data) {
+        if (read_partner(net, work, from) == MSI_FAILED) return MSI_FAILED;
+        moved |= move_links(net);
+    }
+    if (msi_transfer_done(&c->to) && msi_transfer_done(&c->rest)) {
+        read_report(net, work);
+        return MSI_DONE;
+    }
+    int failed = find_failed(net);
+    if (failed >= 0)
+        return msi_fault(work, net->peers[failed].w.link->status, failed, net->peers[failed].w.link->why);
+    return moved ? MSI_MOVED : MSI_BLOCKED;
+}
+
+/* Advances the comparison. MSI_DONE: all ranks have made the same call. */
+static enum msi_advance compare(struct net *net, struct mst_work *work) {
+    struct comparison *c = &net->comparison;
+    for (; c->distance < comm_of(net)->size; c->distance *= 2) {
+        enum msi_advance got = advance_round(net, work);
+        if (got != MSI_DONE) return got;
+        c->sent = false;
+    }
+    return c->culprit < 0 ? MSI_DONE : msi_fault(work, MST_ERR_MISMATCH, c->culprit, work->fault.why);
+}
+
+static enum msi_advance finish(struct net *net, struct mst_work *work) {
+    if (net->comparison.needed) msi_set_checked(&comm_of(net)->checked, work->op.hash);
+    msi_net_layout_end(&net->layout, &work->op, comm_of(net)->size);
+    net->phase = IDLE;
+    return MSI_DONE;
 }
 
 static enum msi_advance run(struct net *net, struct mst_work *work) {
@@ -331,23 +526,48 @@ static enum msi_advance run(struct net *net, struct mst_work *work) {
         int culprit = net->exec.culprit;
         return msi_fault(work, net->exec.status, culprit, net->peers[culprit].w.link->why);
     }
-    if (headers == MSI_DONE && msi_exec_over(&net->exec)) {
-        msi_net_layout_end(&net->layout, &work->op, comm_of(net)->size);
-        net->phase = IDLE;
-        return MSI_DONE;
-    }
-    return moved ? MSI_MOVED : MSI_BLOCKED;
+    if (headers != MSI_DONE || !msi_exec_over(&net->exec)) return moved ? MSI_MOVED : MSI_BLOCKED;
+    if (!net->comparison.needed || !(work->op.signature.flags & MSI_SIGNED_SPLITS)) return finish(net, work);
+    begin_comparison(net, CONFIRM);
+    return MSI_MOVED;
 }
 
-static enum msi_advance advance(struct net *net, struct mst_work *work) {
-    enum msi_advance got = MSI_MOVED;
-    if (net->phase == IDLE) got = begin(net, work);
-    if (got == MSI_MOVED && net->phase == CONNECT) {
+/* The links are open: compares the call, or starts the plan. */
+static enum msi_advance connected(struct net *net, struct mst_work *work) {
+    if (!net->comparison.needed) return start(net, work);
+    begin_comparison(net, COMPARE);
+    return MSI_MOVED;
+}
+
+static enum msi_advance advance_phase(struct net *net, struct mst_work *work) {
+    enum msi_advance got;
+    switch (net->phase) {
+    case IDLE:
+        return begin(net, work);
+    case CONNECT:
         got = connect_all(net, work);
-        if (got == MSI_DONE) got = start(net, work);
+        return got == MSI_DONE ? connected(net, work) : got;
+    case COMPARE:
+        got = compare(net, work);
+        return got == MSI_DONE ? start(net, work) : got;
+    case RUN:
+        return run(net, work);
+    default:
+        got = compare(net, work);
+        return got == MSI_DONE ? finish(net, work) : got;
     }
+}
+
+/* Advances through the phases as far as possible. */
+static enum msi_advance advance(struct net *net, struct mst_work *work) {
+    enum msi_advance got;
+    enum phase before;
+    do {
+        before = net->phase;
+        got = advance_phase(net, work);
+    } while (got == MSI_MOVED && net->phase != before);
     comm_of(net)->waiting.connecting = net->phase == CONNECT;
-    return got == MSI_MOVED ? run(net, work) : got;
+    return got;
 }
 
 /*
@@ -361,16 +581,16 @@ static bool overhear(struct mst_work *work) {
     for (int r = 0; r < work->comm->size && net->phase != IDLE && net->left == 0; r++) {
         struct peer *p = &net->peers[r];
         size_t n;
-        if (r == me || p->receives) continue;
+        if (r == me || (p->receives && net->phase == RUN)) continue;
         if (r < me && !p->sends && !p->w.open)
             msi_wireup_answer(peers, r, MSI_COLLECTIVES, &p->w); /* it may have tried to connect */
         struct msi_link *link = p->w.link;
         if (!link || !link->ops->peek || !msi_list_empty(&link->receives)) continue;
         const char *bytes = link->ops->peek(link, &n);
         if (!bytes || n < HEADER_BYTES) continue;
-        memcpy(p->header_in, bytes, HEADER_BYTES);
-        struct msi_reader reader = msi_reader(p->header_in, sizeof p->header_in);
-        if (msi_read_u64(&reader) != net->seq || read_header(p, work, net->seq)) continue;
+        struct header h = read_header((const unsigned char *)bytes);
+        if (h.seq != net->seq || h.hash == work->op.hash) continue;
+        p->signature = h.signature;
         msi_fault(work, MST_ERR_MISMATCH, r, "the calls differ");
         return true;
     }
@@ -392,7 +612,10 @@ static enum msi_advance step(struct mst_work *work) {
         if (got != MSI_DONE) return got;
         net->left--;
     }
-    return advance(net, work);
+    if (!work->op.rejected) return advance(net, work);
+    take_number(net, work);
+    net->rejected = net->seq;
+    return MSI_DONE;
 }
 
 /* A failed communicator closes its links, so that ranks of other hosts learn of the failure. */
@@ -420,10 +643,10 @@ static bool waits_for(const struct mst_work *work, int rank) {
     const struct net *net = net_of(comm);
     const struct peer *p = &net->peers[rank];
     if (net->phase == CONNECT && is_awaited(&net->native.peers, rank)) return true;
-    if (!p->receives && !p->sends) return false;
+    if (!p->receives && !p->sends && !p->compares) return false;
     if (net->phase == CONNECT && p->w.open)
         return comm->hooks.is_gone(comm->hooks.context, rank) && !may_be_over(p);
-    return !(net->phase == RUN && !msi_link_busy(p->w.link));
+    return net->phase < COMPARE || msi_link_busy(p->w.link);
 }
 
 static int missing(const struct mst_work *work, int *ranks, int max) {
@@ -490,6 +713,7 @@ static uint64_t count(const struct msi_comm *comm) {
 }
 
 const struct msi_engine msi_net_engine = {
+    .counts_rejected = true,
     .state_bytes = state_bytes,
     .op_bytes = op_bytes,
     .open = open_engine,

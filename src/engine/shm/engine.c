@@ -1,5 +1,6 @@
 /* engine.c - the shared-memory engine: the slots of comm/engine.h. See shm_coll.h. */
 #include "base/error.h"
+#include "comm/wait_reports.h"
 #include "engine/engines.h"
 #include "engine/shm/shm_coll.h"
 
@@ -102,6 +103,11 @@ static bool is_large_reduction(const struct mst_work *work) {
     return whole && ranks > 1 && msi_op_bytes(op) > flat_most(ranks);
 }
 
+/* Does a rank wait for some of the other ranks only? */
+static bool is_rooted(const struct msi_shm_coll *coll) {
+    return coll->src_rank >= 0 || coll->dst_rank >= 0;
+}
+
 /* The fast path: begins an exchange, and spins until the other ranks have arrived. */
 static enum msi_advance try_now(struct mst_work *work) {
     const struct msi_comm *comm = work->comm;
@@ -109,6 +115,7 @@ static enum msi_advance try_now(struct mst_work *work) {
     if (!msi_native(comm)->peers.all_here || !msi_list_empty(&comm->ops.queue) || is_large_reduction(work))
         return MSI_BLOCKED;
     derive(coll);
+    if (is_rooted(coll) && msi_comm_must_compare(comm, &work->op)) return MSI_BLOCKED;
     if (!msi_shm_begin_now(coll)) return MSI_BLOCKED;
     enum msi_advance got = msi_shm_look_now(coll);
     for (uint32_t left = msi_comm_spins(comm); got == MSI_BLOCKED && left > 0; left--) {
@@ -121,10 +128,35 @@ static enum msi_advance try_now(struct mst_work *work) {
     return got;
 }
 
+/*
+ * This rank's part of a call that is made for the first time is done. MSI_DONE: all ranks have made the same
+ * call, and have read the splits of an all_to_all.
+ */
+static enum msi_advance compare(struct mst_work *work) {
+    struct msi_shm_coll *coll = msi_shm_coll_of(work);
+    for (int r = 0; r < coll->region->size; r++) {
+        enum msi_advance seen = r == coll->region->rank ? MSI_MOVED : msi_shm_see(coll, r);
+        if (seen != MSI_MOVED) return seen;
+    }
+    if (work->op.signature.flags & MSI_SIGNED_SPLITS && !msi_shm_all_have_read(coll)) return MSI_BLOCKED;
+    msi_set_checked(&work->comm->checked, work->op.hash);
+    return MSI_DONE;
+}
+
+/* Ranks that make the call see the announcement. Those that reject it too do not look at it. */
+static enum msi_advance announce_rejected(struct msi_shm_coll *coll) {
+    derive(coll);
+    coll->seq = coll->region->seq + 1;
+    if (!msi_shm_region_may_announce(coll->region, coll->seq)) return MSI_BLOCKED;
+    msi_shm_announce(coll, msi_shm_slot(coll, coll->region->rank), MSI_SLOT_NOTHING);
+    return MSI_DONE;
+}
+
 /* The first operation is over only when all ranks have begun theirs: they have the region open then. */
 static enum msi_advance step(struct mst_work *work) {
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
     struct msi_peers *peers = &msi_native(work->comm)->peers;
+    if (work->op.rejected) return announce_rejected(coll);
     if (!work->begun) {
         derive(coll);
         if (is_large_reduction(work))
@@ -134,6 +166,7 @@ static enum msi_advance step(struct mst_work *work) {
         work->seq = coll->seq;
     }
     enum msi_advance got = coll->advance(coll);
+    if (got == MSI_DONE && msi_comm_must_compare(work->comm, &work->op)) got = compare(work);
     if (got != MSI_DONE || peers->all_here) return got;
     if (msi_shm_missing(coll->region, coll->seq, NULL, 0)) return MSI_BLOCKED;
     msi_peers_set_all_here(peers);
@@ -179,6 +212,13 @@ static const char *show_blamed(const struct msi_comm *comm, int rank, uint64_t s
     return out;
 }
 
+/* What this rank called as that operation, which may be over. */
+static const struct msi_call_signature *signature_here(const struct msi_comm *comm,
+                                                       const struct mst_work *own, uint64_t seq) {
+    if (own->seq == seq) return &own->op.signature;
+    return &msi_shm_region_own(msi_native(comm)->peers.region)->slots[seq % MSI_SLOTS].signature;
+}
+
 /* Fails the communicator because another rank has announced that it failed. */
 static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     char who[200], what[200], here[200], blamed[400];
@@ -192,7 +232,11 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     int blamed_rank = culprit;
     if (culprit == comm->rank) culprit = rank; /* only the other rank knows why it blames this one */
     struct mst_work *own = msi_comm_next_active(comm, NULL);
-    if (status == MST_ERR_PEER_LOST) {
+    int rejecter;
+    if (status == MST_ERR_MISMATCH &&
+        msi_rejection_read(comm, seq, signature_here(comm, own, seq), &rejecter) != MST_OK) {
+        culprit = rejecter;
+    } else if (status == MST_ERR_PEER_LOST) {
         comm->hooks.refresh(context);
         comm->hooks.say_lost(context, culprit);
     } else {
@@ -232,6 +276,16 @@ static void announce_failure(const struct mst_work *work) {
     /* Read by hear_failure of the other ranks. */
     msi_shm_region_post(region, &msi_shm_region_own(region)->gave_up,
                         seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
+}
+
+/* Finds a mismatch if the ranks wait for each other to read, as two roots of a large broadcast do. */
+static bool overhear(struct mst_work *work) {
+    struct msi_shm_coll *coll = msi_shm_coll_of(work);
+    const struct msi_shm_region *region = coll->region;
+    if (!msi_shm_region_begun(region, region->rank, coll->seq)) return false;
+    for (int r = 0; r < region->size; r++)
+        if (r != region->rank && msi_shm_see(coll, r) == MSI_FAILED) return true;
+    return false;
 }
 
 static void accept_links(struct msi_comm *comm) {
@@ -278,6 +332,7 @@ static uint64_t count(const struct msi_comm *comm) {
 }
 
 const struct msi_engine msi_shm_engine = {
+    .counts_rejected = true,
     .state_bytes = state_bytes,
     .op_bytes = op_bytes,
     .op_init = op_init,
@@ -292,6 +347,7 @@ const struct msi_engine msi_shm_engine = {
     .signature_of = signature_of,
     .has_left = msi_native_has_left,
     .hear_failure = hear_failure,
+    .overhear = overhear,
     .accept = accept_links,
     .announce_failure = announce_failure,
     .sleep_begin = sleep_begin,

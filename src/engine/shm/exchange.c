@@ -134,6 +134,10 @@ static bool readers_reached(const struct msi_shm_region *region, int dst_rank, u
     return true;
 }
 
+bool msi_shm_all_have_read(const struct msi_shm_coll *coll) {
+    return readers_reached(coll->region, -1, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
+}
+
 bool msi_shm_big_free(const struct msi_shm_region *region) {
     return region->big_seq == 0 ||
            readers_reached(region, region->big_reader, msi_rounds_done(region->big_seq, MSI_ALL_ROUNDS));
@@ -398,7 +402,8 @@ void msi_shm_exchange(struct msi_shm_coll *coll) {
     coll->phase = MSI_ANNOUNCE;
     coll->filled = coll->drained = coll->to_drain = 0;
     coll->peer = 1;
-    coll->must_tell = false;
+    coll->must_tell = coll->work->op.signature.flags & MSI_SIGNED_SPLITS &&
+                      msi_comm_must_compare(coll->work->comm, &coll->work->op);
     msi_shm_set_blocks(coll);
     if (!coll->in_where.number) msi_shm_share_input(coll); /* else msi_shm_begin_now has */
     choose_mode(coll);

@@ -139,6 +139,8 @@ static inline size_t msi_shm_blocks(const struct msi_shm_coll *coll) {
 static inline size_t msi_shm_part(const struct msi_shm_coll *coll, int src_rank, int reader) {
     return coll->parts ? (size_t)(reader - (reader > src_rank)) : 0;
 }
+/* Have all other ranks said that they have read everything (must_tell)? */
+bool msi_shm_all_have_read(const struct msi_shm_coll *coll);
 /* Have all readers read what this rank last put into its big cells? */
 bool msi_shm_big_free(const struct msi_shm_region *region);
 /*
@@ -157,7 +159,7 @@ static inline void msi_shm_announce(const struct msi_shm_coll *coll, struct msi_
     msi_shm_region_announce(region, &slot->flag, coll->seq << 32 | op->hash);
     region->seq = coll->seq;
     region->signatures[coll->seq % MSI_SLOTS] = op->hash;
-    region->history = ((region->history ^ op->hash) * 0x9E3779B1u) ^ region->history >> 16;
+    region->history = msi_history(region->history, op->hash);
 }
 /* Called when all ranks have announced the operation. */
 static inline void msi_shm_all_came(const struct msi_shm_coll *coll) {

@@ -22,6 +22,8 @@ enum expect {
     EXPECT_MISMATCH, /* all ranks get MST_ERR_MISMATCH, and so does the next call */
     EXPECT_ANY,      /* the same, but the errors may name any other rank */
     EXPECT_REJECTED, /* rank ODD gets MST_ERR_INVALID, the others MST_ERR_MISMATCH with the reason */
+    EXPECT_REJECTER, /* all ranks get MST_ERR_MISMATCH with the reason for which rank ODD rejected a call */
+    EXPECT_LATER,    /* all ranks get MST_ERR_MISMATCH, in this call or in the next one */
     EXPECT_INVALID,  /* all ranks get MST_ERR_INVALID, and the group stays usable */
     EXPECT_OK,       /* the calls match */
     EXPECT_RECEIVER, /* rank 0 gets MST_ERR_MISMATCH; only ranks 0 and ODD call */

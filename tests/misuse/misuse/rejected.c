@@ -183,7 +183,7 @@ const struct ranks_case rejected_cases[] = {
     REJECTED(root_of_gather_bytes, "\\.root"),
     REJECTED(null_input_of_scatter_bytes_root, "ins is NULL"),
     REJECTED(work_of_broadcast_bytes, "\\.work"),
-    {"corrected_all_reduce", EXPECT_MISMATCH, "99 is not a valid dtype", "all_reduce", corrected_all_reduce},
+    {"corrected_all_reduce", EXPECT_REJECTER, "99 is not a valid dtype", "all_reduce", corrected_all_reduce},
     INVALID(rejected_on_all_ranks),
     INVALID(root_rejected_on_all_ranks),
     INVALID(different_rejections),

@@ -78,7 +78,7 @@ static void begin(struct run *run) {
     if (traits & ROOTED) call.root = shape->root;
     if (traits & REDUCES) {
         call.op = shape->op;
-        call.factor = shape->factor;
+        call.factor = shape->op == MST_PREMUL_SUM ? shape->factor : 0;
     }
     if (shape->how != BLOCKING && !(traits & (OWN_WORKS | BLOCKS_ONLY))) {
         call.work = &run->works[0];
