@@ -97,21 +97,32 @@ class Run:
         self.results = {}  # of each case: the steps of each rank
         self.ends = {}  # of cases that ended the world: how
 
+    def plain_starts(self, command, address="127.0.0.1", inside=lambda host: ()):
+        """The command and the environment of each rank that is started without a launcher."""
+        place = {"WORLD_SIZE": len(self.layout.hosts), "MASTER_ADDR": address, "MASTER_PORT": self.test.free_port()}
+        return [
+            ([*inside(host), *command], {**place, "RANK": rank, "MUSTER_FORCE_HOST": host})
+            for rank, host in enumerate(self.layout.hosts)
+        ]
+
+    def starts(self, command):
+        if self.layout.plain:
+            return self.plain_starts(command)
+        pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(self.layout.hosts))
+        script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
+        return [([MUSTER, "run", "-n", len(self.layout.hosts), "--no-prefix", "sh", "-c", script, *command], {})]
+
     def start(self, names):
         """Starts a world for these cases and returns its output when it has ended."""
-        layout, n = self.layout, len(self.layout.hosts)
-        command = [MISUSE, "ranks", layout.mode, *names]
-        env = {"MUSTER_TIMEOUT_MS": TIMEOUT_MS, "MUSTER_STORE_LINGER_MS": 5000, "MUSTER_CHECK": int(layout.check)}
-        if layout.plain:
-            env = {**env, "WORLD_SIZE": n, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.test.free_port()}
-            starts = [(command, {**env, "RANK": r, "MUSTER_FORCE_HOST": host}) for r, host in enumerate(layout.hosts)]
-        else:
-            pick = " ".join(f"{rank}) host={host};;" for rank, host in enumerate(layout.hosts))
-            script = f'case $RANK in {pick} esac; MUSTER_FORCE_HOST=$host exec "$0" "$@"'
-            starts = [([MUSTER, "run", "-n", n, "--no-prefix", "sh", "-c", script, *command], env)]
+        env = {
+            "MUSTER_TIMEOUT_MS": TIMEOUT_MS,
+            "MUSTER_STORE_LINGER_MS": 5000,
+            "MUSTER_CHECK": int(self.layout.check),
+        }
         with tempfile.TemporaryFile() as output:  # a pipe could fill up and delay a rank
             options = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
-            for process in [self.test.popen(*start, env=env, **options) for start, env in starts]:
+            starts = self.starts([MISUSE, "ranks", self.layout.mode, *names])
+            for process in [self.test.popen(*start, env={**env, **own}, **options) for start, own in starts]:
                 process.wait(RUN)
             output.seek(0)
             return output.read().decode(errors="replace")
