@@ -2,8 +2,8 @@
  * comm.h - communication among the ranks of a group: the operations of torch.distributed for C.
  *
  *  1. All ranks of a group call each of its operations, in the same order and with matching arguments. If
- *     calls do not match, or one rank rejects its call, every rank gets MST_ERR_MISMATCH with the ranks and
- *     their calls. Point-to-point calls involve only their two ranks.
+ *     calls do not match, or a rank rejects its call, the ranks get MST_ERR_MISMATCH with a rank that differs
+ *     and its call. Point-to-point calls involve only their two ranks.
  *  2. Calls borrow buffers until they return or, with .work, until the work is done. Buffers need no
  *     alignment. The other ranks of the host read and reduce buffers from mst_alloc in place, which is
  *     faster.

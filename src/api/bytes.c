@@ -52,7 +52,7 @@ mst_status mst_broadcast_bytes_with(mst_bytes *out, const void *data, size_t len
     bool root = st == MST_OK && call.root == call.group->rank;
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (root && st == MST_OK) st = msi_call_buffer("data", data, len);
-    if (st != MST_OK) return msi_call_refuse(&call, st);
+    if (st != MST_OK) return msi_call_reject(&call, st);
     uint64_t bytes = len;
     struct msi_whole whole = begin_bytes(&call);
     *out = (mst_bytes){NULL, 0};
@@ -138,7 +138,7 @@ mst_status mst_all_gather_bytes_with(mst_bytes *outs, const void *data, size_t l
     mst_status st = open_bytes("mst_all_gather_bytes", MSI_KIND_ALL_GATHER, given, false, &call);
     if (st == MST_OK) st = msi_call_buffer("outs", outs, 1);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
-    return st == MST_OK ? gather_parts(&call, outs, data, len) : msi_call_refuse(&call, st);
+    return st == MST_OK ? gather_parts(&call, outs, data, len) : msi_call_reject(&call, st);
 }
 
 mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, const mst_call *given) {
@@ -146,7 +146,7 @@ mst_status mst_gather_bytes_with(mst_bytes *outs, const void *data, size_t len, 
     mst_status st = open_bytes("mst_gather_bytes", MSI_KIND_GATHER, given, true, &call);
     if (st == MST_OK && call.root == call.group->rank) st = msi_call_buffer("outs", outs, 1);
     if (st == MST_OK) st = msi_call_buffer("data", data, len);
-    return st == MST_OK ? gather_parts(&call, outs, data, len) : msi_call_refuse(&call, st);
+    return st == MST_OK ? gather_parts(&call, outs, data, len) : msi_call_reject(&call, st);
 }
 
 /* Bytes for one rank, and for all ranks together. */
@@ -207,5 +207,5 @@ mst_status mst_scatter_bytes_with(mst_bytes *out, const mst_bytes *ins, const ms
     mst_status st = open_bytes("mst_scatter_bytes", MSI_KIND_SCATTER, given, true, &call);
     if (st == MST_OK) st = msi_call_buffer("out", out, 1);
     if (st == MST_OK && call.root == call.group->rank) st = check_strings(ins, call.group->size);
-    return st == MST_OK ? scatter_parts(&call, out, ins) : msi_call_refuse(&call, st);
+    return st == MST_OK ? scatter_parts(&call, out, ins) : msi_call_reject(&call, st);
 }

@@ -31,7 +31,8 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
         return st;
     }
     if (st == MST_OK) st = msi_call_alloc(&call, NULL);
-    if (st != MST_OK) return msi_call_refuse(&call, st);
+    if (st != MST_OK) return msi_call_reject(&call, st);
+    if (monitored) call.work->op.flags = MSI_SIGNED_MONITORED;
     call.work->op.name_first = monitored && !call.options->wait_all_ranks;
     return msi_call_submit(&call);
 }
@@ -70,7 +71,7 @@ mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const ms
     if (st == MST_OK) st = check_in(&call, buf, count);
     if (st == MST_OK) st = msi_call_root(&call);
     if (st == MST_OK) st = msi_call_alloc(&call, buf);
-    if (st != MST_OK) return msi_call_refuse(&call, st);
+    if (st != MST_OK) return msi_call_reject(&call, st);
     bool is_root = call.root == call.group->rank;
     return submit(&call, buf, is_root && call.options->in ? call.options->in : buf, count);
 }
@@ -83,26 +84,26 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK && rooted) st = msi_call_root(call);
     if (st == MST_OK) st = msi_call_reducer(call);
     if (st == MST_OK) st = msi_call_alloc(call, buf);
-    if (st != MST_OK) return msi_call_refuse(call, st);
+    if (st != MST_OK) return msi_call_reject(call, st);
     return submit(call, buf, call->options->in ? call->options->in : buf, count);
 }
 
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_refuse(&call, st);
+    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_reject(&call, st);
 }
 
 mst_status mst_inference_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_INFERENCE_ALL_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_refuse(&call, st);
+    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_reject(&call, st);
 }
 
 mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, true) : msi_call_refuse(&call, st);
+    return st == MST_OK ? reduce(&call, buf, count, dtype, true) : msi_call_reject(&call, st);
 }
 
 /* The buffers must not overlap, unless the smaller is this rank's own block of the larger. */
@@ -120,7 +121,7 @@ static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, co
 /* The buffers of a call of which one has a block for each rank. */
 struct pair {
     const char *name;  /* of the call; NULL: that of its kind */
-    const char *alias; /* a second name, which errors have; NULL: none */
+    const char *alias; /* the name in error messages; NULL: the same */
     void *out;
     const void *in;
     size_t count;
@@ -131,7 +132,6 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
     struct msi_call call;
     const char *name = p->name ? p->name : msi_kind_names[kind];
     mst_status st = msi_call_open_as(p->alias ? p->alias : name, kind, given, &call);
-    if (p->alias) call.name = name; /* in the profile */
     if (st == MST_OK) st = msi_call_tensor(&call, (size_t)call.group->size, p->count, p->dtype);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
     if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call);
@@ -142,7 +142,9 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
     if (st == MST_OK && !rooted_elsewhere)
         st = check_pair(&call, kind, p->out, p->in, p->count * call.element);
     if (st == MST_OK) st = msi_call_alloc(&call, scatter ? p->out : p->in);
-    return st == MST_OK ? submit(&call, p->out, p->in, p->count) : msi_call_refuse(&call, st);
+    if (st != MST_OK) return msi_call_reject(&call, st);
+    call.name = name; /* in the profile */
+    return submit(&call, p->out, p->in, p->count);
 }
 
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,

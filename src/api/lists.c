@@ -41,7 +41,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_alloc(&call, in);
-    if (st != MST_OK) return msi_call_refuse(&call, st);
+    if (st != MST_OK) return msi_call_reject(&call, st);
     mst_backend_op *desc = &call.work->op.desc;
     desc->in = in;
     desc->out_list = outs;
@@ -60,7 +60,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_reducer(&call);
     if (st == MST_OK) st = msi_call_alloc(&call, out);
-    if (st != MST_OK) return msi_call_refuse(&call, st);
+    if (st != MST_OK) return msi_call_reject(&call, st);
     mst_backend_op *desc = &call.work->op.desc;
     desc->in_list = ins;
     desc->in_counts = counts;
@@ -131,14 +131,14 @@ mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, m
                                       const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL_SINGLE, given, &call);
-    if (st != MST_OK) return msi_call_refuse(&call, st);
+    if (st != MST_OK) return msi_call_reject(&call, st);
     const size_t *to = call.options->in_splits, *from = call.options->out_splits;
     int n = call.group->size;
     st = msi_call_buffer("out", out, from ? any(from, n) : count);
     if (st == MST_OK) st = msi_call_buffer("in", in, to ? any(to, n) : count);
     if (st == MST_OK)
         st = all_to_all(&call, &(struct exchange){.out = out, .in = in, .count = count, .dtype = dtype});
-    return msi_call_refuse(&call, st);
+    return msi_call_reject(&call, st);
 }
 
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
@@ -150,7 +150,7 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
     if (st == MST_OK) st = check_list("ins", ins, &call, count, call.options->in_splits);
     if (st == MST_OK)
         st = all_to_all(&call, &(struct exchange){.outs = outs, .ins = ins, .count = count, .dtype = dtype});
-    return msi_call_refuse(&call, st);
+    return msi_call_reject(&call, st);
 }
 
 /*
@@ -244,6 +244,7 @@ static mst_status coalesced(const char *name, enum msi_kind kind, const struct t
                             const mst_call *given) {
     mst_call call, options;
     mst_status st = msi_options_begin(name, &call, sizeof call, given);
+    if (st != MST_OK && given->size == sizeof call) call = *given; /* the group is told */
     call.size = sizeof call;
     options = call;
     struct msi_whole whole = {.name = name,

@@ -1,7 +1,6 @@
 /* store.c - the public calls on stores: check the arguments, run a request, unpack the reply. */
 #include "store/store.h"
 #include "base/error.h"
-#include "base/handles.h"
 #include "base/options.h"
 #include "wire/cursor.h"
 
@@ -22,7 +21,7 @@ void mst_store_free_keys(char **keys) {
 
 static mst_status check_store(const mst_store *store) {
     if (!store) return msi_fail(MST_ERR_INVALID, "open one with mst_store_open", "store is NULL");
-    if (msi_handle_alive(store)) return MST_OK;
+    if (msi_store_is_live(store)) return MST_OK;
     return msi_fail(MST_ERR_STATE, "use a store between mst_store_open and mst_store_free",
                     "the store does not exist: it was freed, or the handle is invalid");
 }
@@ -99,11 +98,11 @@ mst_status mst_store_set_timeout(mst_store *store, int timeout_ms) {
 }
 
 void mst_store_free(mst_store *store) {
-    if (msi_handle_alive(store)) msi_store_free(store);
+    if (msi_store_is_live(store)) msi_store_free(store);
 }
 
 int mst_store_port(const mst_store *store) {
-    return msi_handle_alive(store) ? store->port : 0;
+    return msi_store_is_live(store) ? store->port : 0;
 }
 
 static mst_status check_key(const mst_store *store, const char *key) {

@@ -52,8 +52,8 @@
     X(mpi_limit, "MUSTER_MPI_LIMIT", NUMBER, "2147483647", 1, 2147483647,                                    \
       "Largest number of elements or bytes of one MPI call; the backend mpi splits larger operations.")      \
     X(check, "MUSTER_CHECK", NUMBER, "0", 0, 1,                                                              \
-      "1: ranks compare every collective before it ends, which is slower; must be equal on all ranks. "      \
-      "0: the native backend compares only the first call of each signature.")                                                                  \
+      "1: ranks wait for each other in every collective to compare their calls, which is slower; must "      \
+      "be equal on all ranks. 0: native does so only in the first call of each signature.")                  \
     X(stage, "MUSTER_STAGE", NUMBER, "0", 0, 1,                                                              \
       "1: a backend for devices accepts host buffers and copies them; 0: it rejects them.")                  \
     X(algo, "MUSTER_ALGO", TEXT, "", 0, 0,                                                                   \

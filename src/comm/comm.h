@@ -155,10 +155,12 @@ const char *msi_comm_key(const struct msi_comm *comm);
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel);
 
 /*
- * For a call that waits outside of the communicator, in the place of its next collective: fails, and ends the
- * communicator, if another rank has failed or has rejected that call.
+ * For a call that waits in the store instead of making the next collective: fails, and ends the communicator,
+ * if another rank has failed or has rejected that call.
  */
 mst_status msi_comm_look(struct msi_comm *comm, const struct msi_call_signature *own);
+/* The number that the next collective will get. */
+uint64_t msi_comm_next_number(struct msi_comm *comm);
 
 /* Fails with the failure of the communicator, if it has failed. */
 mst_status msi_comm_check(struct msi_comm *comm);
@@ -184,6 +186,8 @@ void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call);
  */
 void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi_op_call *call,
                      const char *reason);
+/* Fails if the engine has no streams. */
+mst_status msi_comm_check_stream(const struct msi_comm *comm);
 /* Gives back one that was not submitted, and lets go of the lock. */
 void msi_comm_release_op(struct mst_work *work);
 

@@ -31,12 +31,6 @@ enum msi_advance {
 };
 
 struct msi_engine {
-    /*
-     * A collective that was rejected because of its arguments (op.rejected) is queued too, and takes a
-     * number without moving data: ranks that all reject a call stay in step. False: it ends the communicator.
-     */
-    bool counts_rejected;
-
     /* Bytes of state for the communicator and for one operation. Both are zeroed when they are allocated. */
     size_t (*state_bytes)(const struct msi_comm *comm);
     size_t (*op_bytes)(const struct msi_comm *comm);
@@ -66,6 +60,13 @@ struct msi_engine {
     enum msi_advance (*try_now)(struct mst_work *work);
     /* The same for a blocking message that needs no operation. False: nothing has happened. Optional. */
     bool (*message_now)(struct msi_comm *comm, const struct msi_op *op);
+
+    /*
+     * The next collective was rejected because of its arguments: takes its number without moving data, now
+     * or before the next operation, so that ranks that all reject a call stay in step. Is also called before
+     * open. Optional: without it a rejected call ends the communicator.
+     */
+    void (*skip)(struct msi_comm *comm, const struct msi_op *op);
 
     /* Advances the operations under way and calls msi_comm_end for those that are over. True if anything
      * moved or ended. */
@@ -104,7 +105,7 @@ struct msi_engine {
 
     /* Fills in the profiler's record: backend, algorithm, time on the device. */
     void (*describe)(struct mst_work *work, struct msi_record *record);
-    /* How many collectives were begun. */
+    /* How many collectives have a number, or get one before the next operation begins. */
     uint64_t (*count)(const struct msi_comm *comm);
 
     /*

@@ -51,27 +51,20 @@ static uint32_t mix(const mst_backend_op *desc, const struct msi_call_signature 
     return (uint32_t)(mixed >> 32);
 }
 
-/* The flags of a call that uses none of them are the usual case. */
-static uint8_t flags_of(const struct msi_op *op, bool uneven) {
-    bool splits = uneven && op->desc.kind == MST_KIND_ALL_TO_ALL;
-    return (uint8_t)((splits ? MSI_SIGNED_SPLITS : 0) | (op->deterministic ? MSI_SIGNED_DETERMINISTIC : 0) |
-                     (op->call == MSI_KIND_MONITORED_BARRIER ? MSI_SIGNED_MONITORED : 0) | op->composed);
-}
-
 /* Signs the call that the operation is a part of. Lengths of byte strings are not part of that call. */
 static uint64_t sign_whole(struct msi_op *op) {
     struct msi_call_signature *s = &op->signature;
     s->kind = (uint8_t)op->whole;
     s->root = op->whole_root;
-    if (op->composed & MSI_SIGNED_BYTES) s->dtype = 0;
+    if (op->flags & MSI_SIGNED_BYTES) s->dtype = 0;
     return (uint64_t)op->whole << 32 ^ op->whole_parts;
 }
 
 /* All rejected calls have one hash: ranks that all reject a call stay in step. */
 static void sign_rejected(struct msi_op *op) {
     struct msi_call_signature *s = &op->signature;
-    *s = (struct msi_call_signature){
-        .kind = (uint8_t)op->call, .flags = MSI_SIGNED_REJECTED, .root = -1, .line = s->line};
+    s->dtype = 0;
+    s->root = -1;
     op->hash = MSI_SIGNED_REJECTED;
 }
 
@@ -82,20 +75,20 @@ void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
     s->kind = (uint8_t)op->call;
     s->dtype = (uint8_t)desc->dtype;
     s->op = (uint8_t)desc->op;
-    s->flags = flags_of(op, uneven);
+    s->flags = op->flags;
     s->root = desc->root;
     s->count = uneven ? 0 : desc->count;
     s->line = op->site.line > 0 ? (uint32_t)op->site.line : 0;
-    if (op->rejected) {
-        sign_rejected(op);
-        return;
-    }
     if (op->site.file) {
         if (tail->file != op->site.file) cut_tail(tail, op->site.file);
         memcpy(s->file, tail->text, sizeof s->file);
     }
-    uint64_t extra = (uneven ? hash_counts(desc, ranks) : 0) ^ (op->composed ? sign_whole(op) : 0);
+    uint64_t extra = 0;
+    if (uneven && desc->kind == MST_KIND_ALL_TO_ALL) s->flags |= MSI_SIGNED_SPLITS;
+    if (uneven) extra = hash_counts(desc, ranks);
+    if (op->flags & (MSI_SIGNED_BYTES | MSI_SIGNED_COALESCED)) extra ^= sign_whole(op);
     op->hash = mix(desc, s, s->count, extra);
+    if (msi_op_is_rejected(op)) sign_rejected(op);
 }
 
 const char *msi_call_signature_show(const struct msi_call_signature *s, char *out, size_t size) {
@@ -117,6 +110,8 @@ const char *msi_call_signature_show(const struct msi_call_signature *s, char *ou
     if (reduces && s->dtype && at < size)
         at += (size_t)snprintf(out + at, size - at, " (%s%s)", mst_op_name((mst_op)s->op),
                                s->flags & MSI_SIGNED_DETERMINISTIC ? ", deterministic" : "");
+    if (s->flags & MSI_SIGNED_REJECTED && at < size)
+        at += (size_t)snprintf(out + at, size - at, " (rejected)");
     if (s->root >= 0 && at < size) at += (size_t)snprintf(out + at, size - at, " with root %d", s->root);
     if (s->line && at < size)
         snprintf(out + at, size - at, " at %.*s:%u", (int)sizeof s->file, s->file, s->line);

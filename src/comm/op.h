@@ -36,11 +36,10 @@ struct msi_op {
     bool deterministic;                /* the bits of a result depend on the inputs alone */
     bool name_first;                   /* at the deadline name only the first rank that is missing */
     bool variable;                     /* message: only the sender knows its length */
-    bool rejected;                     /* the call was rejected because of its arguments; moves no data */
-    uint8_t composed;    /* MSI_SIGNED_BYTES, MSI_SIGNED_COALESCED: part of such a call; 0: none … */
-    enum msi_kind whole; /* … of this kind … */
-    int whole_root;      /* … with this root, -1: none, … */
-    size_t whole_parts;  /* … and of so many operations, if that is known */
+    uint8_t flags;                     /* of the signature, but for SPLITS */
+    enum msi_kind whole; /* BYTES, COALESCED: the kind of the call that the operation is a part of, … */
+    int whole_root;      /* … its root, -1: none, … */
+    size_t whole_parts;  /* … and the number of its operations, if all ranks must have as many */
     mst_bytes *bytes;    /* receive of a variable length: where the allocated bytes go */
     int *sender;         /* receive: where the sender's rank goes; may be NULL */
 
@@ -56,8 +55,12 @@ enum {
     MSI_SIGNED_MONITORED = 4, /* a monitored barrier */
     MSI_SIGNED_BYTES = 8,     /* part of a call on byte strings */
     MSI_SIGNED_COALESCED = 16,
-    MSI_SIGNED_REJECTED = 32,
+    MSI_SIGNED_REJECTED = 32, /* the call was rejected because of its arguments, and moves no data */
 };
+
+static inline bool msi_op_is_rejected(const struct msi_op *op) {
+    return op->flags & MSI_SIGNED_REJECTED;
+}
 
 static inline bool msi_op_is_message(const struct msi_op *op) {
     return op->desc.kind >= MST_KIND_SEND;

@@ -57,6 +57,11 @@ bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(stru
             msi_comm_end(work);
             continue;
         }
+        if (msi_op_is_rejected(&work->op)) {
+            comm->engine->skip(comm, &work->op);
+            msi_comm_end(work);
+            continue;
+        }
         if (!work->begun) msi_op_trace_start(&work->op_trace);
         enum msi_advance got = step(work);
         work->begun = true;

@@ -14,16 +14,18 @@ enum {
     NOTE_MAX = 280 + 12 * LISTED_MOST,
     GAVE_UP_MAX = 700,
     STORE_MS = 500,
+    REJECTED_KEYS = 4, /* msi_group_leave deletes as many */
 };
-static const int64_t long_ns = 1000000000;
+static const int64_t long_ns = 400000000;
 
 static struct msi_str wait_key(const struct msi_comm *comm, int rank, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/wait/%d", comm->key, rank);
     return msi_cstr(out);
 }
 
-static struct msi_str rejected_key(const struct msi_comm *comm, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%s/rejected", comm->key);
+/* There are several keys, because a rank may reject more calls before others read why it rejected the first. */
+static struct msi_str rejected_key(const struct msi_comm *comm, uint64_t seq, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/rejected.%d", comm->key, (int)(seq % REJECTED_KEYS));
     return msi_cstr(out);
 }
 
@@ -188,7 +190,7 @@ void msi_rejection_post(struct msi_comm *comm, uint64_t seq, const char *text) {
     char key[KEY_MAX], value[GAVE_UP_MAX];
     snprintf(value, sizeof value, "%" PRIu64 " %d %s", seq, comm->rank, text);
     struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_SET, .key = rejected_key(comm, key), .value = msi_cstr(value)}};
+        .req = {.op = MSI_OP_SET, .key = rejected_key(comm, seq, key), .value = msi_cstr(value)}};
     exec(comm, &x, 1); /* without it the others learn only that the calls differ */
     msi_store_rpc_free(&x, 1);
 }
@@ -197,7 +199,7 @@ mst_status msi_rejection_read(struct msi_comm *comm, uint64_t seq, const struct 
                               int *culprit) {
     char key[KEY_MAX], text[GAVE_UP_MAX + 1], who[200], ours[200];
     struct msi_store_rpc x;
-    struct msi_str note = read_note(comm, rejected_key(comm, key), &x);
+    struct msi_str note = read_note(comm, rejected_key(comm, seq, key), &x);
     uint64_t rejected = 0;
     int rank = -1, used = 0;
     snprintf(text, sizeof text, "%.*s", (int)(note.n < GAVE_UP_MAX ? note.n : GAVE_UP_MAX),

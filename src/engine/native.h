@@ -7,9 +7,23 @@
 
 #include "p2p/p2p.h"
 
+/*
+ * Collectives that are over for the program, but whose number this rank still has to take before its next
+ * operation: barriers that it has left, which the other ranks need, and calls that it has rejected.
+ */
+struct msi_pending {
+    struct msi_pending_call {
+        uint8_t flags; /* MSI_SIGNED_REJECTED: a rejected call, else a barrier */
+        uint32_t hash;
+        struct msi_call_signature signature;
+    } * calls;
+    int n, room;
+};
+
 struct msi_native {
     struct msi_p2p p2p; /* first, for msi_p2p_message_now */
     struct msi_peers peers;
+    struct msi_pending pending;
 };
 
 static inline struct msi_native *msi_native(const struct msi_comm *comm) {
@@ -19,6 +33,11 @@ static inline struct msi_native *msi_native(const struct msi_comm *comm) {
 /* Called first by the open slots; again after they failed. */
 void msi_native_init(struct msi_comm *comm);
 void msi_native_close(struct msi_comm *comm);
+
+/* Appends a collective to the pending ones. Without memory it ends the communicator. */
+void msi_pending_add(struct msi_comm *comm, const struct msi_op *op);
+/* Removes the first one. */
+void msi_pending_remove(struct msi_pending *pending);
 
 /* Slots that both engines share. */
 mst_status msi_native_begin(struct mst_work *work);

@@ -91,9 +91,12 @@ static mst_status explain_stall(mst_group *group) {
  * Ranks of other hosts may wait in another call. Reports the barrier to them, once, in the place of the
  * group's next collective, and fails if they have failed the group.
  */
-static mst_status look_around(mst_group *group, const struct msi_op_call *call, bool *reported) {
+static mst_status compare_calls(mst_group *group, const struct msi_op_call *call, bool *reported) {
     struct msi_comm *comm;
-    struct msi_op op = {.call = MSI_KIND_MONITORED_BARRIER, .site = call->site, .desc.root = -1};
+    struct msi_op op = {.call = MSI_KIND_MONITORED_BARRIER,
+                        .flags = MSI_SIGNED_MONITORED,
+                        .site = call->site,
+                        .desc.root = -1};
     struct msi_file_tail tail = {NULL, ""};
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     char name[64], text[400], show[200];
@@ -101,7 +104,7 @@ static mst_status look_around(mst_group *group, const struct msi_op_call *call, 
     msi_op_sign(&op, &tail, group->size);
     if (!*reported) {
         snprintf(name, sizeof name, "%s/monitored", group->id);
-        snprintf(text, sizeof text, "%llu %llu %d %s", (unsigned long long)msi_comm_count(comm) + 1,
+        snprintf(text, sizeof text, "%llu %llu %d %s", (unsigned long long)msi_comm_next_number(comm),
                  (unsigned long long)group->barriers, group->world->rank,
                  msi_call_signature_show(&op.signature, show, sizeof show));
         msi_world_put(group->world, &wait, name, msi_cstr(text));
@@ -113,15 +116,16 @@ static mst_status look_around(mst_group *group, const struct msi_op_call *call, 
 /* Tries until the deadline, and looks around from time to time. */
 static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum attempt attempt,
                           const struct msi_op_call *call) {
-    enum { LOOK_MS = 200 };
+    enum { LOOK_MS = 200, OFTEN_MS = 2000 };
     bool reported = false;
+    int64_t often = msi_deadline(OFTEN_MS);
     for (;; attempt = AGAIN) {
-        int64_t soon = msi_deadline(LOOK_MS);
+        int64_t soon = msi_deadline(msi_now() < often ? LOOK_MS : OFTEN_MS);
         bool last = !call || wait->deadline <= soon;
         struct msi_wait part = {last ? wait->deadline : soon, wait->cancel};
         mst_status st = try_once(group, &part, attempt);
         if (st != MST_ERR_TIMEOUT || last) return st;
-        st = look_around(group, call, &reported);
+        st = compare_calls(group, call, &reported);
         if (st != MST_OK) return st;
     }
 }

@@ -114,7 +114,7 @@ __attribute__((noinline)) mst_status msi_call_check_options(const char *name, en
     return msi_check_timeout(options->timeout_ms);
 }
 
-/* An argument is missing: finds the group nevertheless, for msi_call_refuse. */
+/* The options are invalid: finds the group nevertheless, for msi_call_reject. */
 __attribute__((noinline, cold)) static mst_status fail_open(const char *name, enum msi_kind kind,
                                                             const mst_call *given, struct msi_call *call,
                                                             mst_status status) {
@@ -219,7 +219,9 @@ msi_group_reject(mst_group *group, enum msi_kind kind, const struct msi_op_call 
         group->size == 1 || group->world->forks != msi_forks_known)
         return status;
     msi_error_save(&error, status);
+    pthread_mutex_lock(&group->world->lock);
     group->declared = true; /* the last rank that leaves deletes the group's keys */
+    pthread_mutex_unlock(&group->world->lock);
     if (msi_group_comm_of(group, MST_MEMORY_HOST, &host) == MST_OK)
         msi_comm_reject(host, kind, call, error.message);
     /* Stored by msi_group_comm_of. */
@@ -228,7 +230,7 @@ msi_group_reject(mst_group *group, enum msi_kind kind, const struct msi_op_call 
     return msi_error_restore(&error);
 }
 
-mst_status msi_call_refuse(const struct msi_call *call, mst_status status) {
+mst_status msi_call_reject(const struct msi_call *call, mst_status status) {
     if (status == MST_OK || call->work) return status;
     return msi_group_reject(call->group, call->kind, &(struct msi_op_call){call->name, call->options->site},
                             status);
@@ -284,12 +286,13 @@ static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory
     mst_status st = msi_group_comm(call->group, buffer, &comm, memory);
     msi_call_sequence(msi_count_up(msi_call_number(call)));
     int timeout_ms = o->timeout_ms ? o->timeout_ms : msi_group_timeout(call->group);
+    if (st == MST_OK && o->stream) st = msi_comm_check_stream(comm);
     if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
     return st;
 }
 
 static void set_whole(struct msi_op *op, const struct msi_whole *whole) {
-    op->composed = whole->form;
+    op->flags |= whole->form;
     op->whole = whole->kind;
     op->whole_root = whole->root;
     op->whole_parts = whole->parts;
@@ -313,6 +316,7 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     msi_op_set_call(op, call->kind);
     op->site = o->site;
     op->deterministic = o->deterministic;
+    if (o->deterministic) op->flags = MSI_SIGNED_DETERMINISTIC;
     if (whole) set_whole(op, whole);
     op->reducer = call->reducer;
     op->desc.dtype = call->dtype;

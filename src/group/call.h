@@ -88,7 +88,7 @@ mst_status msi_call_reducer(struct msi_call *call);
 mst_status msi_group_reject(mst_group *group, enum msi_kind kind, const struct msi_op_call *call,
                             mst_status status);
 /* The same for a call that was opened, if it has no work yet. */
-mst_status msi_call_refuse(const struct msi_call *call, mst_status status);
+mst_status msi_call_reject(const struct msi_call *call, mst_status status);
 
 /* Gets call->work, whose buffer tells which backend executes it, and describes it but for its count and
  * buffers. */

@@ -34,7 +34,7 @@ static mst_status open_store(struct msi_world *world, const mst_init_options *op
                                        .is_master = spec->hosted && spec->rank == 0};
     mst_status st;
     if (options->store) {
-        if (!msi_handle_alive(options->store))
+        if (!msi_store_is_live(options->store))
             return msi_fail(MST_ERR_STATE, "open it with mst_store_open",
                             ".store does not exist: it was freed, or the handle is invalid");
         world->store = options->store;

@@ -290,7 +290,7 @@ mst_status msi_store_open_file(const char *path, bool member, const struct msi_s
     if (st == MST_OK) st = first_read(made, member, wait);
     if (st != MST_OK) {
         made->log.slot = -1; /* not a member: must not remove the file */
-        close_store(&made->head);
+        msi_store_free(&made->head);
         return st;
     }
     *store = &made->head;

@@ -3,7 +3,6 @@
  * eventfd of its own, so that deadline and cancellation work as in other stores.
  */
 #include "base/error.h"
-#include "base/handles.h"
 #include "store/kv.h"
 #include "store/store.h"
 
@@ -93,13 +92,13 @@ static void close_store(struct mst_store *head) {
 static mst_status clone_store(struct mst_store *head, const struct msi_settings *settings,
                               const struct msi_wait *wait, struct mst_store **copy) {
     struct hash_store *store = (struct hash_store *)head, *made = malloc(sizeof *made);
-    (void)settings, (void)wait;
+    (void)wait;
     if (!made) return msi_fail_memory();
-    memcpy(made, store, sizeof *made);
+    msi_store_init(&made->head, store->head.ops, settings);
+    made->map = store->map;
     pthread_mutex_lock(&made->map->lock);
     made->map->handles++;
     pthread_mutex_unlock(&made->map->lock);
-    msi_handle_add(made);
     *copy = &made->head;
     return MST_OK;
 }

@@ -1,9 +1,9 @@
 /* store.c - code that all stores share, and the prefix store. See store.h. */
 #include "store/store.h"
 #include "base/error.h"
-#include "base/handles.h"
 #include "wire/cursor.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,6 +34,25 @@ struct msi_store_limits msi_store_limits(const struct msi_settings *settings) {
     };
 }
 
+/* The stores that exist. They are not in the set of base/handles.h, whose handles have generations. */
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct msi_list live = {&live, &live};
+
+static void add_live(struct mst_store *store) {
+    pthread_mutex_lock(&live_lock);
+    msi_list_push(&live, &store->live);
+    pthread_mutex_unlock(&live_lock);
+}
+
+bool msi_store_is_live(const struct mst_store *store) {
+    bool found = false;
+    pthread_mutex_lock(&live_lock);
+    for (const struct msi_list *at = live.next; at != &live && !found; at = at->next)
+        found = msi_container(at, struct mst_store, live) == store;
+    pthread_mutex_unlock(&live_lock);
+    return found;
+}
+
 void msi_store_init(struct mst_store *store, const struct msi_store_ops *ops,
                     const struct msi_settings *settings) {
     struct msi_store_limits limits = msi_store_limits(settings);
@@ -42,12 +61,14 @@ void msi_store_init(struct mst_store *store, const struct msi_store_ops *ops,
                                 .max_value = limits.max_value,
                                 .max_items = limits.max_items,
                                 .max_message = limits.max_message};
-    msi_handle_add(store); /* without memory, calls say that the store does not exist */
+    add_live(store);
 }
 
 void msi_store_free(struct mst_store *store) {
     if (!store) return;
-    msi_handle_remove(store);
+    pthread_mutex_lock(&live_lock);
+    msi_list_remove(&store->live);
+    pthread_mutex_unlock(&live_lock);
     store->ops->close(store);
 }
 
@@ -196,9 +217,18 @@ struct prefix_store {
     char prefix[]; /* with the slash */
 };
 
+/* Fails if the program has freed the base. */
+static mst_status check_base(const struct prefix_store *store) {
+    if (msi_store_is_live(store->base)) return MST_OK;
+    return msi_fail(MST_ERR_STATE, "free a store after the stores that were opened on it",
+                    "the store under the prefix '%.*s' was freed", (int)store->len - 1, store->prefix);
+}
+
 static mst_status exec_prefix(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *x,
                               size_t n) {
     struct prefix_store *store = (struct prefix_store *)head;
+    mst_status st = check_base(store);
+    if (st != MST_OK) return st;
     struct msi_store_view view = {store->base, store->base->ops->exec, msi_str(store->prefix, store->len),
                                   false};
     return msi_store_exec_view(&view, wait, x, n);
@@ -207,16 +237,18 @@ static mst_status exec_prefix(struct mst_store *head, const struct msi_wait *wai
 static mst_status clone_prefix(struct mst_store *head, const struct msi_settings *settings,
                                const struct msi_wait *wait, struct mst_store **copy) {
     struct prefix_store *store = (struct prefix_store *)head;
+    mst_status st = check_base(store);
+    if (st != MST_OK) return st;
     struct prefix_store *made = malloc(sizeof *made + store->len);
     if (!made) return msi_fail_memory();
     memcpy(made, store, sizeof *made + store->len);
-    mst_status st = store->base->ops->clone(store->base, settings, wait, &made->base);
+    st = store->base->ops->clone(store->base, settings, wait, &made->base);
     if (st != MST_OK) {
         free(made);
         return st;
     }
     made->owns_base = true;
-    msi_handle_add(made);
+    add_live(&made->head);
     *copy = &made->head;
     return MST_OK;
 }
@@ -244,7 +276,7 @@ mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, str
     made->len = len + 1;
     memcpy(made->prefix, prefix, len);
     made->prefix[len] = '/';
-    msi_handle_add(made);
+    add_live(&made->head);
     *store = &made->head;
     return MST_OK;
 }

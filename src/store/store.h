@@ -2,6 +2,7 @@
 #ifndef MSI_STORE_STORE_H
 #define MSI_STORE_STORE_H
 
+#include "base/list.h"
 #include "base/settings.h"
 #include "os/wait.h"
 #include "wire/store_msg.h"
@@ -41,6 +42,7 @@ struct msi_store_ops {
 /* Every store begins with this. */
 struct mst_store {
     const struct msi_store_ops *ops;
+    struct msi_list live;   /* in the list of all stores */
     _Atomic int timeout_ms; /* any thread may set it (relaxed): nothing depends on the order */
     int port;               /* tcp */
     int64_t linger_ms;      /* tcp master: how long closing waits for our clients to disconnect */
@@ -70,6 +72,8 @@ mst_status msi_store_open(const struct msi_url *url, const struct msi_settings *
                           const struct msi_wait *wait, const mst_store_options *options,
                           struct mst_store **store);
 void msi_store_free(struct mst_store *store);
+/* Does the store exist? Otherwise it was freed, or the address is wrong. */
+bool msi_store_is_live(const struct mst_store *store);
 
 /*
  * As exec, with messages for failures of single requests and for timeouts. The first failed request decides

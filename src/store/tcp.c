@@ -172,7 +172,7 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
         release_conn(made, conn);
     }
     if (st != MST_OK) {
-        close_store(&made->head);
+        msi_store_free(&made->head);
         return st;
     }
     made->head.port = made->target.address.port;

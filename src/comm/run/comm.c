@@ -175,8 +175,7 @@ mst_status msi_comm_join(struct mst_work *work) {
 
 bool msi_comm_idle_now(struct msi_comm *comm) {
     msi_comm_lock(comm);
-    /* Before the engine is open, only rejected calls are queued. */
-    bool idle = (msi_list_empty(&comm->ops.queue) || !comm->joined) && msi_list_empty(&comm->ops.messages) &&
+    bool idle = msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages) &&
                 msi_list_empty(&comm->ops.ended);
     msi_comm_unlock(comm);
     return idle;

@@ -6,7 +6,6 @@
 #include "os/thread.h"
 #include "prof/flight/dump.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -252,13 +251,16 @@ mst_status msi_comm_submit(struct mst_work *work) {
     return MST_OK;
 }
 
+mst_status msi_comm_check_stream(const struct msi_comm *comm) {
+    if (comm->engine->enqueue) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
+                    ".stream is given, but the buffer's backend has no streams");
+}
+
 mst_status msi_comm_enqueue(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     bool enqueued = false;
     mst_status st = msi_comm_join(work);
-    if (st == MST_OK && !comm->engine->enqueue)
-        st = msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
-                      ".stream is given, but the buffer's backend has no streams");
     if (st == MST_OK) st = start_thread(comm); /* it watches the ranks, since the program does not wait */
     if (st == MST_OK) st = comm->engine->enqueue(work, &enqueued);
     if (st != MST_OK) return msi_comm_refuse(work, st);
@@ -267,14 +269,21 @@ mst_status msi_comm_enqueue(struct mst_work *work) {
     return MST_OK;
 }
 
-/* The number that the next collective will get. */
+/* Under the lock: the number that the next collective will get. */
 static uint64_t next_number(const struct msi_comm *comm) {
-    uint64_t begun = comm->engine->count(comm), n = begun + 1;
+    uint64_t counted = comm->engine->count(comm), n = counted + 1;
     for (const struct msi_list *at = comm->ops.queue.next; at != &comm->ops.queue; at = at->next) {
         const struct mst_work *work = msi_container(at, struct mst_work, node);
-        n += work->seq == 0 || work->seq > begun;
+        n += work->seq == 0 || work->seq > counted;
     }
     return n;
+}
+
+uint64_t msi_comm_next_number(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    uint64_t number = next_number(comm);
+    msi_comm_unlock(comm);
+    return number;
 }
 
 /* Under the lock: ends the communicator with the thread's last failure. */
@@ -286,11 +295,8 @@ static void end_comm(struct msi_comm *comm, mst_status status, int culprit) {
 
 mst_status msi_comm_look(struct msi_comm *comm, const struct msi_call_signature *own) {
     int culprit;
-    msi_comm_lock(comm);
-    uint64_t seq = next_number(comm);
-    msi_comm_unlock(comm);
     mst_status st = msi_failure_report_read(comm, -1, &culprit);
-    if (st == MST_OK) st = msi_rejection_read(comm, seq, own, &culprit);
+    if (st == MST_OK) st = msi_rejection_read(comm, msi_comm_next_number(comm), own, &culprit);
     if (st == MST_OK) return MST_OK;
     msi_blame(st, msi_comm_global(comm, culprit));
     msi_comm_lock(comm);
@@ -309,20 +315,21 @@ static void end_rejected(struct mst_work *work, const char *text) {
     msi_comm_release_op(work);
 }
 
-static void queue_rejected(struct mst_work *work, const char *text) {
+/* Takes the number of a rejected call, after those of the operations under way. */
+static void count_rejected(struct mst_work *work, const char *text) {
     struct msi_comm *comm = work->comm;
     uint64_t seq = next_number(comm);
-    work->op.rejected = work->abandoned = true;
+    work->op.flags = MSI_SIGNED_REJECTED;
+    work->abandoned = true;
     msi_op_sign(&work->op, &work->tail, comm->size);
     msi_comm_unlock(comm);
     msi_rejection_post(comm, seq, text); /* before ranks that see the rejection look for the reason */
     msi_comm_lock(comm);
-    msi_list_push(&comm->ops.queue, &work->node);
-    if (comm->joined) {
-        wake(comm);
-        msi_comm_advance(comm);
-        msi_condition_tell(&comm->changed);
-        run_callbacks(comm);
+    if (!msi_list_empty(&comm->ops.queue)) {
+        msi_list_push(&comm->ops.queue, &work->node);
+    } else {
+        comm->engine->skip(comm, &work->op);
+        msi_comm_spare(work);
     }
     msi_comm_unlock(comm);
 }
@@ -333,11 +340,11 @@ void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi
     char text[500];
     snprintf(text, sizeof text, "%s at %s:%d: %s", call->name, call->site.file ? call->site.file : "?",
              call->site.line, reason);
-    if (msi_comm_alloc_op(comm, INT_MAX, NULL, call->name, &work) != MST_OK) return;
+    if (msi_comm_alloc_op(comm, 0, NULL, call->name, &work) != MST_OK) return;
     msi_op_set_call(&work->op, kind);
     work->op.site = call->site;
-    if (comm->engine->counts_rejected)
-        queue_rejected(work, text);
+    if (comm->engine->skip)
+        count_rejected(work, text);
     else
         end_rejected(work, text);
 }

@@ -26,8 +26,8 @@ enum {
     SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
-    ASK_NS = 200000000,   /* between questions to the store */
-    LONG_NS = 400000000,  /* after that the store is asked whether the other ranks can still arrive */
+    ASK_NS = 200000000,  /* between questions to the store */
+    LONG_NS = 400000000, /* after that the store is asked whether the other ranks can still arrive */
 };
 
 /* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
@@ -114,7 +114,7 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
 /* Has another rank failed the group, or called something else? Only the rank at its other end matters to a
  * message. */
 static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *at, int peer, int *culprit) {
-    if (at->seq && comm->engine->counts_rejected) {
+    if (at->seq && comm->engine->skip) {
         mst_status st = msi_rejection_read(comm, at->seq, &at->signature, culprit);
         if (st != MST_OK) return st;
     }

@@ -32,8 +32,10 @@ enum {
     SPINS = 200, /* a check of a connection is a system call */
     HEADER_BYTES = 16 + 40,
     REPORT_BYTES = 4 + HEADER_BYTES, /* a rank whose call differs, and its header */
-    HEADER_OF_CHECK = 0x80,          /* among the flags: a report follows */
+    HEADER_COMPARES = 0x80,          /* among the flags: a report follows */
 };
+
+_Static_assert((HEADER_COMPARES & (2 * MSI_SIGNED_REJECTED - 1)) == 0, "is no flag of a signature");
 
 /* The link with one other rank. */
 struct peer {
@@ -54,7 +56,7 @@ struct comparison {
     bool sent; /* the messages of this round are posted */
     int distance;
     int culprit; /* a rank whose call differs from this rank's, or from another's; -1: none is known */
-    unsigned char culprits[HEADER_BYTES]; /* its header */
+    unsigned char culprit_header[HEADER_BYTES]; /* its header */
     unsigned char out[HEADER_BYTES + REPORT_BYTES], report[REPORT_BYTES];
     struct msi_transfer to, header, rest;
 };
@@ -78,11 +80,8 @@ struct net {
     struct msi_cost_input cost_input;   /* … this input, … */
     const struct msi_planner *override; /* … if no other algorithm is asked for */
     const struct msi_planner *selected; /* whose plan it is */
-    /* Barriers that this rank has left before they were complete; the first may be under way. The other ranks
-     * need them. */
-    int left;
-    struct mst_work barrier; /* all are like this one */
-    struct peer *peers;      /* by rank */
+    struct mst_work barrier;            /* the first pending call, if it is a barrier; it may be under way */
+    struct peer *peers;                 /* by rank */
 };
 
 static struct net *net_of(const struct msi_comm *comm) {
@@ -107,8 +106,18 @@ static size_t op_bytes(const struct msi_comm *comm) {
 /* Leaves a barrier in which other ranks still need this rank: it is completed before the next operation. */
 static void leave(struct mst_work *work) {
     struct net *net = net_of(work->comm);
-    net->barrier = *work;
-    net->left++;
+    if (net->native.pending.n == 0) net->barrier = *work;
+    msi_pending_add(work->comm, &work->op);
+}
+
+/* Completes a pending barrier with the description of an ordinary one. */
+static void take_up_barrier(struct net *net, const struct msi_pending_call *call) {
+    net->barrier.comm = comm_of(net);
+    net->barrier.op = (struct msi_op){.desc = {.root = -1, .peer = -1, .sender = -1},
+                                      .call = MSI_KIND_BARRIER,
+                                      .flags = call->flags,
+                                      .signature = call->signature,
+                                      .hash = call->hash};
 }
 
 static mst_status make_wake_fd(struct net *net) {
@@ -138,10 +147,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
     if (st == MST_ERR_CONFIG) msi_comm_tell_end(comm, st); /* the others would wait for this rank */
     if (st == MST_OK && !net->open) st = make_wake_fd(net);
     bool late = st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
-    if (late && first->op.desc.kind == MST_KIND_BARRIER) {
-        net->barrier = *first;
-        net->left++;
-    }
+    if (late && first->op.desc.kind == MST_KIND_BARRIER) msi_pending_add(comm, &first->op);
     return st;
 }
 
@@ -209,11 +215,11 @@ static struct header read_header(const unsigned char bytes[HEADER_BYTES]) {
     h.hash = msi_read_u32(&r);
     h.history = msi_read_u32(&r);
     uint32_t kinds = msi_read_u32(&r);
-    h.compares = kinds >> 24 & HEADER_OF_CHECK;
+    h.compares = kinds >> 24 & HEADER_COMPARES;
     h.signature = (struct msi_call_signature){.kind = (uint8_t)kinds,
                                               .dtype = (uint8_t)(kinds >> 8),
                                               .op = (uint8_t)(kinds >> 16),
-                                              .flags = (uint8_t)(kinds >> 24 & ~(uint32_t)HEADER_OF_CHECK)};
+                                              .flags = (uint8_t)(kinds >> 24 & ~(uint32_t)HEADER_COMPARES)};
     h.signature.root = (int32_t)msi_read_u32(&r);
     h.signature.count = msi_read_u64(&r);
     h.signature.line = msi_read_u32(&r);
@@ -226,7 +232,8 @@ static const char *find_difference(struct net *net, const struct mst_work *work,
                                    const struct header *h) {
     if (h->seq != net->seq || h->hash != work->op.hash) return "the calls differ";
     if (h->history != net->history) return "the calls differed some operations earlier";
-    if (net->phase != RUN || !(h->signature.flags & MSI_SIGNED_SPLITS)) return NULL;
+    if (h->compares != (net->phase != RUN)) return "MUSTER_CHECK is not equal on all ranks";
+    if (net->phase != RUN || !(work->op.signature.flags & MSI_SIGNED_SPLITS)) return NULL;
     unsigned long long sent = h->signature.count, expected = work->op.desc.out_counts[rank];
     if (sent == expected) return NULL;
     snprintf(net->why, sizeof net->why, "it sends %llu elements to this rank, which expects %llu", sent,
@@ -314,9 +321,11 @@ static void find_partners(struct net *net) {
 static enum msi_advance begin(struct net *net, struct mst_work *work) {
     enum msi_advance got = make_plan(net, work);
     if (got != MSI_MOVED) return got;
-    find_peers(net, work->op.signature.flags & MSI_SIGNED_SPLITS);
-    take_number(net, work);
+    uint8_t flags = work->op.signature.flags;
     net->comparison.needed = msi_comm_must_compare(comm_of(net), &work->op);
+    /* The splits of byte strings come from the root, or were exchanged before. */
+    find_peers(net, flags & MSI_SIGNED_SPLITS && (net->comparison.needed || !(flags & MSI_SIGNED_BYTES)));
+    take_number(net, work);
     if (net->comparison.needed) find_partners(net);
     net->phase = CONNECT;
     return MSI_MOVED;
@@ -427,9 +436,9 @@ static void post_round(struct net *net, const struct mst_work *work) {
     struct comparison *c = &net->comparison;
     int to = rank_at(net, c->distance), from = rank_at(net, -c->distance);
     struct msi_buf report = {c->out + HEADER_BYTES, 0, REPORT_BYTES, false};
-    write_header(net, work, to, HEADER_OF_CHECK, c->out);
+    write_header(net, work, to, HEADER_COMPARES, c->out);
     msi_put_u32(&report, (uint32_t)(c->culprit + 1));
-    msi_buf_add(&report, c->culprits, HEADER_BYTES);
+    msi_buf_add(&report, c->culprit_header, HEADER_BYTES);
     msi_link_send(net->peers[to].w.link, &c->to, c->out, sizeof c->out);
     msi_link_receive(net->peers[from].w.link, &c->header, net->peers[from].header_in, HEADER_BYTES);
     c->rest = (struct msi_transfer){.len = REPORT_BYTES};
@@ -443,7 +452,7 @@ static enum msi_advance note_difference(struct net *net, struct mst_work *work, 
     if (h->seq == net->rejected || !h->compares) return mismatch(net, work, rank, h, why);
     net->peers[rank].signature = h->signature;
     if (c->culprit < 0) {
-        memcpy(c->culprits, net->peers[rank].header_in, HEADER_BYTES);
+        memcpy(c->culprit_header, net->peers[rank].header_in, HEADER_BYTES);
         c->culprit = rank;
         work->fault.why = why;
     }
@@ -455,7 +464,6 @@ static enum msi_advance read_partner(struct net *net, struct mst_work *work, int
     struct comparison *c = &net->comparison;
     struct header h = read_header(net->peers[from].header_in);
     const char *why = find_difference(net, work, from, &h);
-    if (!why && !h.compares) why = "only one of the ranks compares calls, see MUSTER_CHECK";
     enum msi_advance got = why ? note_difference(net, work, from, &h, why) : MSI_MOVED;
     if (got == MSI_MOVED) msi_link_receive(net->peers[from].w.link, &c->rest, c->report, REPORT_BYTES);
     return got;
@@ -467,10 +475,11 @@ static void read_report(struct net *net, struct mst_work *work) {
     struct msi_reader r = msi_reader(c->report, REPORT_BYTES);
     uint32_t culprit = msi_read_u32(&r);
     if (c->culprit >= 0 || culprit == 0 || culprit > (uint32_t)comm_of(net)->size) return;
-    memcpy(c->culprits, c->report + REPORT_BYTES - HEADER_BYTES, HEADER_BYTES);
+    memcpy(c->culprit_header, c->report + REPORT_BYTES - HEADER_BYTES, HEADER_BYTES);
     c->culprit = (int)culprit - 1;
-    net->peers[c->culprit].signature = read_header(c->culprits).signature;
-    work->fault.why = "the calls differ";
+    struct header h = read_header(c->culprit_header);
+    net->peers[c->culprit].signature = h.signature;
+    work->fault.why = find_difference(net, work, c->culprit, &h);
 }
 
 /* The first link that has failed; -1: none. */
@@ -495,6 +504,7 @@ static enum msi_advance advance_round(struct net *net, struct mst_work *work) {
         return MSI_DONE;
     }
     int failed = find_failed(net);
+    if (failed >= 0 && c->culprit >= 0) return msi_fault(work, MST_ERR_MISMATCH, c->culprit, work->fault.why);
     if (failed >= 0)
         return msi_fault(work, net->peers[failed].w.link->status, failed, net->peers[failed].w.link->why);
     return moved ? MSI_MOVED : MSI_BLOCKED;
@@ -578,7 +588,7 @@ static bool overhear(struct mst_work *work) {
     struct net *net = net_of(work->comm);
     struct msi_peers *peers = &net->native.peers;
     int me = work->comm->rank;
-    for (int r = 0; r < work->comm->size && net->phase != IDLE && net->left == 0; r++) {
+    for (int r = 0; r < work->comm->size && net->phase != IDLE && net->native.pending.n == 0; r++) {
         struct peer *p = &net->peers[r];
         size_t n;
         if (r == me || (p->receives && net->phase == RUN)) continue;
@@ -604,18 +614,32 @@ static void report_left(struct mst_work *work, const struct mst_work *barrier) {
     work->seq = barrier->seq;
 }
 
+/* Takes the number of the first pending call. MSI_DONE: it is over. */
+static enum msi_advance advance_pending(struct net *net, struct mst_work *work) {
+    const struct msi_pending_call *call = net->native.pending.calls;
+    if (call->flags & MSI_SIGNED_REJECTED) {
+        net->barrier.op.hash = call->hash;
+        take_number(net, &net->barrier);
+        net->rejected = net->seq;
+        return MSI_DONE;
+    }
+    if (net->phase == IDLE) take_up_barrier(net, call);
+    enum msi_advance got = advance(net, &net->barrier);
+    if (got == MSI_FAILED) report_left(work, &net->barrier);
+    return got;
+}
+
 static enum msi_advance step(struct mst_work *work) {
     struct net *net = net_of(work->comm);
-    while (net->left) {
-        enum msi_advance got = advance(net, &net->barrier);
-        if (got == MSI_FAILED) report_left(work, &net->barrier);
+    for (; net->native.pending.n; msi_pending_remove(&net->native.pending)) {
+        enum msi_advance got = advance_pending(net, work);
         if (got != MSI_DONE) return got;
-        net->left--;
     }
-    if (!work->op.rejected) return advance(net, work);
-    take_number(net, work);
-    net->rejected = net->seq;
-    return MSI_DONE;
+    return advance(net, work);
+}
+
+static void skip(struct msi_comm *comm, const struct msi_op *op) {
+    msi_pending_add(comm, op);
 }
 
 /* A failed communicator closes its links, so that ranks of other hosts learn of the failure. */
@@ -634,7 +658,7 @@ static bool progress(struct msi_comm *comm) {
 static bool may_be_over(const struct peer *p) {
     struct msi_link *link = p->w.link;
     size_t n = HEADER_BYTES;
-    if (p->sends) return false;
+    if (p->sends || p->compares) return false;
     return !link->ops->peek || (link->ops->peek(link, &n) && n >= HEADER_BYTES);
 }
 
@@ -709,11 +733,13 @@ static void wake(struct msi_comm *comm) {
 }
 
 static uint64_t count(const struct msi_comm *comm) {
-    return net_of(comm)->seq;
+    const struct net *net = net_of(comm);
+    int pending = net->native.pending.n;
+    return net->seq + (uint64_t)(pending && net->phase != IDLE ? pending - 1 : pending);
 }
 
 const struct msi_engine msi_net_engine = {
-    .counts_rejected = true,
+    .skip = skip,
     .state_bytes = state_bytes,
     .op_bytes = op_bytes,
     .open = open_engine,

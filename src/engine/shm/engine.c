@@ -112,7 +112,9 @@ static bool is_rooted(const struct msi_shm_coll *coll) {
 static enum msi_advance try_now(struct mst_work *work) {
     const struct msi_comm *comm = work->comm;
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
-    if (!msi_native(comm)->peers.all_here || !msi_list_empty(&comm->ops.queue) || is_large_reduction(work))
+    const struct msi_native *native = msi_native(comm);
+    if (!native->peers.all_here || native->pending.n || !msi_list_empty(&comm->ops.queue) ||
+        is_large_reduction(work))
         return MSI_BLOCKED;
     derive(coll);
     if (is_rooted(coll) && msi_comm_must_compare(comm, &work->op)) return MSI_BLOCKED;
@@ -143,21 +145,29 @@ static enum msi_advance compare(struct mst_work *work) {
     return MSI_DONE;
 }
 
-/* Ranks that make the call see the announcement. Those that reject it too do not look at it. */
-static enum msi_advance announce_rejected(struct msi_shm_coll *coll) {
-    derive(coll);
-    coll->seq = coll->region->seq + 1;
-    if (!msi_shm_region_may_announce(coll->region, coll->seq)) return MSI_BLOCKED;
-    msi_shm_announce(coll, msi_shm_slot(coll, coll->region->rank), MSI_SLOT_NOTHING);
-    return MSI_DONE;
+/* Announces the pending calls, as far as it may. Ranks that make a call that was rejected here see that. */
+static void announce_pending(struct msi_comm *comm) {
+    struct msi_pending *pending = &msi_native(comm)->pending;
+    struct msi_shm_region *region = msi_native(comm)->peers.region;
+    for (; pending->n && msi_shm_region_may_announce(region, region->seq + 1); msi_pending_remove(pending)) {
+        const struct msi_pending_call *call = pending->calls;
+        struct msi_slot *slot = &msi_shm_region_own(region)->slots[(region->seq + 1) % MSI_SLOTS];
+        msi_shm_announce_call(region, slot, MSI_SLOT_NOTHING, &call->signature, call->hash);
+    }
+}
+
+static void skip(struct msi_comm *comm, const struct msi_op *op) {
+    msi_pending_add(comm, op);
+    if (comm->joined) announce_pending(comm);
 }
 
 /* The first operation is over only when all ranks have begun theirs: they have the region open then. */
 static enum msi_advance step(struct mst_work *work) {
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
     struct msi_peers *peers = &msi_native(work->comm)->peers;
-    if (work->op.rejected) return announce_rejected(coll);
-    if (!work->begun) {
+    if (work->seq == 0) { /* it has not begun */
+        announce_pending(work->comm);
+        if (msi_native(work->comm)->pending.n) return MSI_BLOCKED;
         derive(coll);
         if (is_large_reduction(work))
             msi_shm_all_reduce(coll);
@@ -173,19 +183,26 @@ static enum msi_advance step(struct mst_work *work) {
     return MSI_DONE;
 }
 
+/* Leaves a barrier. If it is not announced yet, that is done before the next operation. */
+static void leave(struct mst_work *work) {
+    const struct msi_shm_region *region = msi_native(work->comm)->peers.region;
+    if (work->seq == 0 || work->seq > region->seq) msi_pending_add(work->comm, &work->op);
+}
+
 static bool progress(struct msi_comm *comm) {
-    bool moved = msi_comm_advance_queue(comm, step, NULL);
+    bool moved = msi_comm_advance_queue(comm, step, leave);
     if (!msi_list_empty(&comm->ops.messages)) moved |= msi_p2p_progress(&msi_native(comm)->p2p);
     return moved;
 }
 
 static bool waits_for(const struct mst_work *work, int rank) {
     const struct msi_shm_coll *coll = msi_shm_coll_of(work);
-    return !work->begun || coll->waits_for(coll, rank);
+    return work->seq == 0 || coll->waits_for(coll, rank);
 }
 
 static int missing(const struct mst_work *work, int *ranks, int max) {
-    return msi_shm_missing(msi_native(work->comm)->peers.region, work->seq, ranks, max);
+    struct msi_shm_region *region = msi_native(work->comm)->peers.region;
+    return msi_shm_missing(region, work->seq ? work->seq : region->seq + 1, ranks, max);
 }
 
 static const struct msi_call_signature *signature_of(const struct mst_work *work, int rank) {
@@ -282,7 +299,7 @@ static void announce_failure(const struct mst_work *work) {
 static bool overhear(struct mst_work *work) {
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
     const struct msi_shm_region *region = coll->region;
-    if (!msi_shm_region_begun(region, region->rank, coll->seq)) return false;
+    if (work->seq == 0 || !msi_shm_region_begun(region, region->rank, coll->seq)) return false;
     for (int r = 0; r < region->size; r++)
         if (r != region->rank && msi_shm_see(coll, r) == MSI_FAILED) return true;
     return false;
@@ -297,7 +314,7 @@ static void accept_links(struct msi_comm *comm) {
  * ranks tend to arrive in order, and then no rank is woken before all have arrived.
  */
 static int awaited(const struct msi_comm *comm, const struct mst_work *work) {
-    if (!work || work->op.desc.kind != MST_KIND_BARRIER || !work->begun) return -1;
+    if (!work || work->op.desc.kind != MST_KIND_BARRIER || work->seq == 0) return -1;
     const struct msi_shm_coll *coll = msi_shm_coll_of(work);
     if (coll->phase != MSI_MOVE || !msi_list_empty(&comm->ops.messages)) return -1;
     for (int r = comm->size - 1; r >= 0; r--)
@@ -328,11 +345,11 @@ static void describe(struct mst_work *work, struct msi_record *record) {
 
 static uint64_t count(const struct msi_comm *comm) {
     const struct msi_shm_region *region = msi_native(comm)->peers.region;
-    return region ? region->seq : 0;
+    return (region ? region->seq : 0) + (uint64_t)msi_native(comm)->pending.n;
 }
 
 const struct msi_engine msi_shm_engine = {
-    .counts_rejected = true,
+    .skip = skip,
     .state_bytes = state_bytes,
     .op_bytes = op_bytes,
     .op_init = op_init,

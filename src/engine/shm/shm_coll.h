@@ -149,17 +149,21 @@ bool msi_shm_big_free(const struct msi_shm_region *region);
  */
 enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll);
 /* Announces the operation, in a slot whose payload is complete. */
-static inline void msi_shm_announce(const struct msi_shm_coll *coll, struct msi_slot *slot,
-                                    enum msi_slot_mode mode) {
-    struct msi_shm_region *region = coll->region;
-    const struct msi_op *op = &coll->work->op;
+static inline void msi_shm_announce_call(struct msi_shm_region *region, struct msi_slot *slot,
+                                         enum msi_slot_mode mode, const struct msi_call_signature *signature,
+                                         uint32_t hash) {
     slot->mode = mode;
     slot->history = region->history;
-    slot->signature = op->signature;
-    msi_shm_region_announce(region, &slot->flag, coll->seq << 32 | op->hash);
-    region->seq = coll->seq;
-    region->signatures[coll->seq % MSI_SLOTS] = op->hash;
-    region->history = msi_history(region->history, op->hash);
+    slot->signature = *signature;
+    region->seq++;
+    msi_shm_region_announce(region, &slot->flag, region->seq << 32 | hash);
+    region->signatures[region->seq % MSI_SLOTS] = hash;
+    region->history = msi_history(region->history, hash);
+}
+static inline void msi_shm_announce(const struct msi_shm_coll *coll, struct msi_slot *slot,
+                                    enum msi_slot_mode mode) {
+    const struct msi_op *op = &coll->work->op;
+    msi_shm_announce_call(coll->region, slot, mode, &op->signature, op->hash);
 }
 /* Called when all ranks have announced the operation. */
 static inline void msi_shm_all_came(const struct msi_shm_coll *coll) {
