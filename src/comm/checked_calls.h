@@ -6,8 +6,8 @@
  * ranks have made the same call. Later calls with the same signature are compared only where ranks exchange
  * data anyway, and a difference that no rank sees is found in the next call that exchanges data.
  *
- * Between hosts all ranks have the same set, since they make the same calls; a comparison needs all of them. The
- * set is bounded: a program whose calls always differ pays for MSI_CHECKED_MOST comparisons.
+ * Between hosts all ranks have the same set, since they make the same calls; a comparison needs all ranks.
+ * The set is bounded: a program whose calls always differ pays for MSI_CHECKED_MOST comparisons.
  */
 #ifndef MSI_COMM_CHECKED_CALLS_H
 #define MSI_COMM_CHECKED_CALLS_H

@@ -23,7 +23,7 @@ static struct msi_str wait_key(const struct msi_comm *comm, int rank, char out[K
     return msi_cstr(out);
 }
 
-/* There are several keys, because a rank may reject more calls before others read why it rejected the first. */
+/* There are several keys: a rank may reject more calls before others read why it rejected the first. */
 static struct msi_str rejected_key(const struct msi_comm *comm, uint64_t seq, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/rejected.%d", comm->key, (int)(seq % REJECTED_KEYS));
     return msi_cstr(out);

@@ -3,8 +3,8 @@
  * wait for, once that takes long, and why the group has failed.
  *
  * Keys, under the communicator's: wait/R, the number of the collective and the ranks that rank R waits for in
- * it; gave_up, the first rank that failed, the status, the rank that it blames, and its message; rejected.N, the
- * number of a collective that a rank rejected because of its arguments, the rank, and why. Engines that
+ * it; gave_up, the first rank that failed, the status, the rank that it blames, and its message; rejected.N,
+ * the number of a collective that a rank rejected because of its arguments, the rank, and why. Engines that
  * do not know which ranks they wait for report in wait/R what was called instead: the number, a semicolon,
  * the hash of the signature, and the call as text.
  */

@@ -45,7 +45,7 @@ static void post_round(struct msi_net *net, const struct mst_work *work) {
     c->sent = true;
 }
 
-/* A rank's call differs from this rank's. Continues, so that all ranks learn it, if that rank compares too. */
+/* A rank's call differs from this rank's. Continues if that rank compares too, so that all ranks learn it. */
 static enum msi_advance note_difference(struct msi_net *net, struct mst_work *work, int rank,
                                         const struct msi_net_header *h, const char *why) {
     struct msi_comparison *c = &net->comparison;
