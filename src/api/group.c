@@ -137,7 +137,11 @@ mst_status mst_split_group_with(int color, int key, mst_group **group, const mst
     mst_status st = msi_options_begin("mst_split_group", &options, sizeof options, given);
     if (st == MST_OK) st = msi_check_timeout(options.timeout_ms);
     if (st == MST_OK && !group) st = msi_fail(MST_ERR_INVALID, NULL, "group is NULL");
-    if (st != MST_OK) return st;
+    if (st != MST_OK) {
+        mst_group *told = options.group ? msi_group_of(options.group) : msi_default_world();
+        return msi_group_reject(told, MSI_KIND_ALL_GATHER_INTO_TENSOR,
+                                &(struct msi_op_call){"mst_split_group", options.site}, st);
+    }
     const mst_group *parent = msi_call_group("mst_split_group", &options.site, options.group);
     if (!parent) return MST_ERR_STATE;
     if (parent->rank < 0) return msi_fail_not_member(parent);

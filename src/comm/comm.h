@@ -29,13 +29,16 @@
 struct msi_engine;
 struct msi_endpoint;
 
+enum { MSI_RECENT = 8, MSI_AWAITED_MOST = 4 };
+
 /* An operation that waits for other ranks. */
 struct msi_waiting {
     const char *comm; /* the communicator's key */
     const char *name; /* of the public call */
     uint64_t seq; /* which collective of the communicator it is; 0: it is a message, and the rest is empty */
-    uint32_t hash;
     struct msi_call_signature signature;
+    uint32_t recent[MSI_RECENT];              /* hashes of the last calls: number s at s % MSI_RECENT */
+    int awaited[MSI_AWAITED_MOST], n_awaited; /* some of the ranks that it waits for */
 };
 
 /* Functions of the group that a communicator calls. */

@@ -35,8 +35,13 @@ struct msi_engine_traits {
     bool by_clock;         /* progress may take long, so that only the clock tells how long a wait is … */
     bool pollable;         /* … and a descriptor ends it */
     bool uses_store;       /* ranks report waits and failures in the store */
-    bool compares_calls;   /* wait reports say what was called, since the engine does not compare calls */
     bool barrier_survives; /* a barrier that timed out or was cancelled leaves the communicator usable */
+};
+
+/* Successive collectives that this rank has rejected; 0: none. */
+struct msi_rejected {
+    uint64_t first, last;
+    char text[500]; /* the first call, and the reason */
 };
 
 /* Operations, by their state. */
@@ -62,8 +67,10 @@ struct msi_comm {
     bool joined; /* the engine is open */
 
     struct msi_failure failure;
+    struct msi_rejected rejected;
     struct msi_comm_lists ops;
     struct msi_checked_calls checked;
+    uint32_t recent[MSI_RECENT];        /* as in struct msi_waiting, where ranks report waits in the store */
     struct msi_message_seq message_seq; /* numbers of messages, while profiling */
 
     struct msi_lock lock; /* rule 2 */
@@ -142,6 +149,16 @@ struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_wo
  * the same? */
 static inline mst_status msi_comm_agree(const struct msi_comm *comm, const struct msi_wait *wait) {
     return comm->hooks.agree(comm->hooks.context, wait);
+}
+
+/* Did this rank reject the collective with that number, not long ago? */
+static inline bool msi_comm_has_rejected(const struct msi_comm *comm, uint64_t seq) {
+    return seq && comm->rejected.first <= seq && seq <= comm->rejected.last;
+}
+
+/* For engines whose ranks report waits in the store: the collective has got its number. */
+static inline void msi_comm_numbered(const struct mst_work *work) {
+    work->comm->recent[work->seq % MSI_RECENT] = work->op.hash;
 }
 
 /* Opens the engine, if it is not open; work is the first operation. */

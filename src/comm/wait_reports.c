@@ -11,10 +11,9 @@
 enum {
     KEY_MAX = 768,
     LISTED_MOST = 16, /* ranks in a report */
-    NOTE_MAX = 280 + 12 * LISTED_MOST,
+    NOTE_MAX = 280 + 12 * (LISTED_MOST + MSI_RECENT),
     GAVE_UP_MAX = 700,
     STORE_MS = 500,
-    REJECTED_KEYS = 4, /* msi_group_leave deletes as many */
 };
 static const int64_t long_ns = 400000000;
 
@@ -23,9 +22,9 @@ static struct msi_str wait_key(const struct msi_comm *comm, int rank, char out[K
     return msi_cstr(out);
 }
 
-/* There are several keys: a rank may reject more calls before others read why it rejected the first. */
-static struct msi_str rejected_key(const struct msi_comm *comm, uint64_t seq, char out[KEY_MAX]) {
-    snprintf(out, KEY_MAX, "%s/rejected.%d", comm->key, (int)(seq % REJECTED_KEYS));
+/* There are several keys, because several ranks may reject calls at a time. */
+static struct msi_str rejected_key(const struct msi_comm *comm, int number, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/rejected.%d", comm->key, number);
     return msi_cstr(out);
 }
 
@@ -47,13 +46,13 @@ void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, in
     if (msi_op_is_message(&work->op) || now - since < enough) return;
     int n = comm->engine->missing(work, ranks, LISTED_MOST);
     size_t used = (size_t)snprintf(text, sizeof text, "%" PRIu64, work->seq);
-    if (comm->traits.compares_calls) {
-        char call[200];
-        used += (size_t)snprintf(text + used, sizeof text - used, " ;%" PRIu32 " %s", work->op.hash,
-                                 msi_call_signature_show(&work->op.signature, call, sizeof call));
-    }
     for (int i = 0; i < n && i < LISTED_MOST; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %d", ranks[i]);
+    used += (size_t)snprintf(text + used, sizeof text - used, " ;");
+    for (uint64_t i = 0; i < MSI_RECENT; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%" PRIx32 " ",
+                                 work->seq > i ? comm->recent[(work->seq - i) % MSI_RECENT] : 0);
+    used += strlen(msi_call_signature_show(&work->op.signature, text + used, sizeof text - used));
     uint64_t hash = msi_hash(text, used, hash_key);
     if (hash == comm->waiting.reported) return;
     comm->waiting.reported = hash;
@@ -132,25 +131,75 @@ int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, 
     return late ? late : direct;
 }
 
-static mst_status compare_next(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
-    char key[KEY_MAX], text[NOTE_MAX], who[200], ours[200];
-    int next = (comm->rank + 1) % comm->size, used = 0;
-    uint64_t seq = 0;
-    uint32_t signature = 0;
+/* A wait report: the number of the collective, the hashes of it and of those before it, and the call. */
+struct report {
+    uint64_t seq;
+    uint32_t recent[MSI_RECENT];
+    const char *call;
+};
+
+/* Parses a report; false: there is none. */
+static bool parse_report(const char *text, struct report *report) {
+    char *at = strchr(text, ';');
+    if (!at || sscanf(text, "%" SCNu64, &report->seq) != 1) return false;
+    at++;
+    for (int i = 0; i < MSI_RECENT; i++) {
+        char *end;
+        report->recent[i] = (uint32_t)strtoul(at, &end, 16);
+        if (end == at || *end != ' ') return false;
+        at = end + 1;
+    }
+    report->call = at;
+    return true;
+}
+
+/* The first collective that both ranks have called, as far as both remember, and that differs; 0: none. */
+static uint64_t first_difference(const struct msi_waiting *at, const struct report *report) {
+    uint64_t last = at->seq < report->seq ? at->seq : report->seq;
+    uint64_t most = at->seq > report->seq ? at->seq : report->seq;
+    for (uint64_t seq = most > MSI_RECENT ? most - MSI_RECENT + 1 : 1; seq <= last; seq++)
+        if (at->recent[seq % MSI_RECENT] != report->recent[report->seq - seq]) return seq;
+    return 0;
+}
+
+static mst_status say_different(struct msi_comm *comm, const struct msi_waiting *at, int rank,
+                                const struct report *report) {
+    char who[200], ours[200];
+    uint64_t seq = first_difference(at, report);
+    if (seq == 0) return MST_OK;
+    msi_call_signature_show(&at->signature, ours, sizeof ours);
+    msi_comm_show(comm, rank, who, sizeof who);
+    const char *remedy = "all ranks of a group must make the same calls in the same order";
+    if (seq == at->seq && seq == report->seq)
+        msi_fail(MST_ERR_MISMATCH, remedy,
+                 "operation %" PRIu64 " of the group is %s on this rank, but %s called %s", seq, ours, who,
+                 report->call);
+    else
+        msi_fail(MST_ERR_MISMATCH, remedy,
+                 "%s made another call as operation %" PRIu64 " of the group; it waits in operation %" PRIu64
+                 ", %s, and this rank in operation %" PRIu64 ", %s",
+                 who, seq, report->seq, report->call, at->seq, ours);
+    return msi_blame(MST_ERR_MISMATCH, msi_comm_global(comm, rank));
+}
+
+static mst_status compare_with(struct msi_comm *comm, const struct msi_waiting *at, int rank, int *culprit) {
+    char key[KEY_MAX], text[NOTE_MAX];
+    struct report report;
     struct msi_store_rpc x;
-    struct msi_str note = read_note(comm, wait_key(comm, next, key), &x);
+    struct msi_str note = read_note(comm, wait_key(comm, rank, key), &x);
     snprintf(text, sizeof text, "%.*s", (int)(note.n < NOTE_MAX ? note.n : NOTE_MAX - 1),
              note.n ? note.p : "");
     msi_store_rpc_free(&x, 1);
-    if (sscanf(text, "%" SCNu64 " ;%" SCNu32 " %n", &seq, &signature, &used) != 2 || used == 0) return MST_OK;
-    if (seq != at->seq || signature == at->hash) return MST_OK;
-    *culprit = next;
-    mst_status st =
-        msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
-                 "operation %" PRIu64 " of the group is %s on this rank, but %s called %s", seq,
-                 msi_call_signature_show(&at->signature, ours, sizeof ours),
-                 msi_comm_show(comm, next, who, sizeof who), text + used);
-    return msi_blame(st, msi_comm_global(comm, next));
+    mst_status st = parse_report(text, &report) ? say_different(comm, at, rank, &report) : MST_OK;
+    if (st != MST_OK) *culprit = rank;
+    return st;
+}
+
+mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
+    mst_status st = compare_with(comm, at, (comm->rank + 1) % comm->size, culprit);
+    for (int i = 0; i < at->n_awaited && i < MSI_AWAITED_MOST && st == MST_OK; i++)
+        st = compare_with(comm, at, at->awaited[i], culprit);
+    return st;
 }
 
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
@@ -180,41 +229,58 @@ mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit) 
                     "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who), text + used);
 }
 
-mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit) {
-    mst_status st = msi_failure_report_read(comm, -1, culprit);
-    if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));
-    return at->seq ? compare_next(comm, at, culprit) : MST_OK;
-}
-
-void msi_rejection_post(struct msi_comm *comm, uint64_t seq, const char *text) {
+void msi_rejection_post(struct msi_comm *comm, const struct msi_rejected *rejected) {
     char key[KEY_MAX], value[GAVE_UP_MAX];
-    snprintf(value, sizeof value, "%" PRIu64 " %d %s", seq, comm->rank, text);
-    struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_SET, .key = rejected_key(comm, seq, key), .value = msi_cstr(value)}};
+    snprintf(value, sizeof value, "%" PRIu64 " %" PRIu64 " %d %s", rejected->first, rejected->last,
+             comm->rank, rejected->text);
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_SET,
+                                      .key = rejected_key(comm, comm->rank % MSI_REJECTED_KEYS, key),
+                                      .value = msi_cstr(value)}};
     exec(comm, &x, 1); /* without it the others learn only that the calls differ */
     msi_store_rpc_free(&x, 1);
 }
 
+/* Does the note say that a rank has rejected the collective with that number? */
+static bool tells_rejection(const struct msi_comm *comm, const char *text, uint64_t seq, int *rank,
+                            int *used) {
+    uint64_t first = 0, last = 0;
+    *used = 0;
+    if (sscanf(text, "%" SCNu64 " %" SCNu64 " %d %n", &first, &last, rank, used) != 3 || *used == 0)
+        return false;
+    return first <= seq && seq <= last && *rank >= 0 && *rank < comm->size;
+}
+
+/* Reads all notes in one batch; the first that tells the rejection goes to text. */
+static bool find_rejection(struct msi_comm *comm, uint64_t seq, char text[GAVE_UP_MAX], int *rank,
+                           int *used) {
+    char keys[MSI_REJECTED_KEYS][KEY_MAX];
+    struct msi_store_rpc x[MSI_REJECTED_KEYS];
+    int n = comm->size < MSI_REJECTED_KEYS ? comm->size : MSI_REJECTED_KEYS;
+    bool found = false;
+    for (int i = 0; i < n; i++)
+        x[i] = (struct msi_store_rpc){.req = msi_read_request(rejected_key(comm, i, keys[i]))};
+    bool read = exec(comm, x, (size_t)n) == MST_OK;
+    for (int i = 0; i < n && read && !found; i++) {
+        msi_str_copy(msi_store_reply_value(&x[i]), text, GAVE_UP_MAX);
+        found = tells_rejection(comm, text, seq, rank, used);
+    }
+    msi_store_rpc_free(x, (size_t)n);
+    return found;
+}
+
 mst_status msi_rejection_read(struct msi_comm *comm, uint64_t seq, const struct msi_call_signature *own,
                               int *culprit) {
-    char key[KEY_MAX], text[GAVE_UP_MAX + 1], who[200], ours[200];
-    struct msi_store_rpc x;
-    struct msi_str note = read_note(comm, rejected_key(comm, seq, key), &x);
-    uint64_t rejected = 0;
-    int rank = -1, used = 0;
-    snprintf(text, sizeof text, "%.*s", (int)(note.n < GAVE_UP_MAX ? note.n : GAVE_UP_MAX),
-             note.n ? note.p : "");
-    msi_store_rpc_free(&x, 1);
-    if (sscanf(text, "%" SCNu64 " %d %n", &rejected, &rank, &used) != 2 || used == 0) return MST_OK;
-    if (rejected != seq || rank < 0 || rank >= comm->size) return MST_OK;
+    char text[GAVE_UP_MAX], who[200], ours[200];
+    int rank, used;
+    if (!find_rejection(comm, seq, text, &rank, &used)) return MST_OK;
     *culprit = rank;
+    msi_comm_show(comm, rank, who, sizeof who);
     if (rank == comm->rank) /* the others have made the call meanwhile */
         return msi_fail(MST_ERR_MISMATCH, "correct the call; the group must be recreated",
-                        "%s rejected operation %" PRIu64 " of the group, which the other ranks called: %s",
-                        msi_comm_show(comm, rank, who, sizeof who), seq, text + used);
+                        "%s rejected operation %" PRIu64 " of the group, which other ranks called: %s", who,
+                        seq, text + used);
     mst_status st = msi_fail(MST_ERR_MISMATCH, "correct the call of that rank; the group must be recreated",
                              "operation %" PRIu64 " of the group is %s on this rank, but %s rejected %s", seq,
-                             msi_call_signature_show(own, ours, sizeof ours),
-                             msi_comm_show(comm, rank, who, sizeof who), text + used);
+                             msi_call_signature_show(own, ours, sizeof ours), who, text + used);
     return msi_blame(st, msi_comm_global(comm, rank));
 }

@@ -2,11 +2,12 @@
  * wait_reports.h - what ranks report to each other in the store, where they share no memory: which ranks they
  * wait for, once that takes long, and why the group has failed.
  *
- * Keys, under the communicator's: wait/R, the number of the collective and the ranks that rank R waits for in
- * it; gave_up, the first rank that failed, the status, the rank that it blames, and its message; rejected.N,
- * the number of a collective that a rank rejected because of its arguments, the rank, and why. Engines that
- * do not know which ranks they wait for report in wait/R what was called instead: the number, a semicolon,
- * the hash of the signature, and the call as text.
+ * Keys, under the communicator's:
+ *   wait/R      the number of the collective in which rank R waits, ranks that it waits for, a semicolon, the
+ *               hashes of the call and of those before it, and the call as text
+ *   gave_up     the first rank that failed, the status, the rank that it blames, and its message
+ *   rejected.N  the first and the last number of successive collectives that a rank rejected because of their
+ *               arguments, the rank, and the call and the reason of the first; N is the rank modulo 8
  */
 #ifndef MSI_COMM_WAIT_REPORTS_H
 #define MSI_COMM_WAIT_REPORTS_H
@@ -29,9 +30,8 @@ void msi_wait_report_remove(struct msi_comm *comm);
 int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max);
 
 /*
- * For engines that do not compare calls: fails if a rank has reported a failure, or if the next rank waits in
- * the same operation with another call. Each rank compares with its next, so that a difference is found
- * wherever there is one.
+ * Fails if a rank that waits too has made another call. Compares with the next rank, so that a difference
+ * among ranks that all wait is found somewhere, and with ranks that this one waits for.
  */
 mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit);
 
@@ -41,8 +41,9 @@ void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *fa
  * that it blames. by is the rank whose report counts; -1: any. */
 mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit);
 
-/* Reports that this rank has rejected the collective with that number; text says which call and why. */
-void msi_rejection_post(struct msi_comm *comm, uint64_t seq, const char *text);
+enum { MSI_REJECTED_KEYS = 8 };
+/* Reports the collectives that this rank has rejected. */
+void msi_rejection_post(struct msi_comm *comm, const struct msi_rejected *rejected);
 /* If a rank has rejected the collective with that number, which this rank calls: fails with MST_ERR_MISMATCH,
  * and *culprit is the rank. */
 mst_status msi_rejection_read(struct msi_comm *comm, uint64_t seq, const struct msi_call_signature *own,

@@ -219,6 +219,7 @@ msi_group_reject(mst_group *group, enum msi_kind kind, const struct msi_op_call 
         group->size == 1 || group->world->forks != msi_forks_known)
         return status;
     msi_error_save(&error, status);
+    msi_count_up(&group->operations);
     pthread_mutex_lock(&group->world->lock);
     group->declared = true; /* the last rank that leaves deletes the group's keys */
     pthread_mutex_unlock(&group->world->lock);

@@ -82,8 +82,8 @@ mst_status msi_call_reducer(struct msi_call *call);
 
 /*
  * A collective of the group is rejected on this rank: status and the thread's last failure say why. If that
- * is because of its arguments, tells the other ranks, which get MST_ERR_MISMATCH if they make the call. Returns
- * status.
+ * is because of its arguments, tells the other ranks, which get MST_ERR_MISMATCH if they make the call.
+ * Returns status.
  */
 mst_status msi_group_reject(mst_group *group, enum msi_kind kind, const struct msi_op_call *call,
                             mst_status status);

@@ -128,10 +128,10 @@ static mst_status check_monitored(const mst_group *group, struct msi_str note, c
     const struct msi_comm *host = atomic_load_explicit(&group->comm, memory_order_acquire); /* its maker's */
     if (!host || strcmp(at->comm, msi_comm_key(host)))
         return MST_OK; /* the barrier is in the place of its next call */
-    if (seq != at->seq || barriers <= group->barriers || msi_group_rank_of(group, rank) < 0) return MST_OK;
+    if (seq > at->seq || barriers <= group->barriers || msi_group_rank_of(group, rank) < 0) return MST_OK;
     msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",
-             "operation %llu of the group is %s on this rank, but %s called %s", seq,
-             msi_call_signature_show(&at->signature, ours, sizeof ours),
+             "operation %llu of the group is %s on this rank, but %s called %s before it",
+             (unsigned long long)at->seq, msi_call_signature_show(&at->signature, ours, sizeof ours),
              msi_rank_show(group, rank, process, sizeof process), text + used);
     return msi_blame(MST_ERR_MISMATCH, rank);
 }

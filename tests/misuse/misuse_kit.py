@@ -59,7 +59,7 @@ def patterns_of(case, rank, odd_line):
     if case.expect == "rejecter":
         return [case.odd, rf"rank {ODD}\b"]
     if case.expect == "rejected":
-        return [case.odd, rf"rank {ODD}\b", rf"\.c:{odd_line}\b"]
+        return [case.others, rf"rank {ODD}\b", rf"\.c:{odd_line}\b"]
     any_rank = rank == ODD or case.expect == "any"
     return [rf"rank (?!{rank}\b)\d" if any_rank else rf"rank {ODD}\b", case.others if rank == ODD else case.odd]
 

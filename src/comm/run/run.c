@@ -318,12 +318,19 @@ static void end_rejected(struct mst_work *work, const char *text) {
 /* Takes the number of a rejected call, after those of the operations under way. */
 static void count_rejected(struct mst_work *work, const char *text) {
     struct msi_comm *comm = work->comm;
+    struct msi_rejected *rejected = &comm->rejected;
     uint64_t seq = next_number(comm);
+    if (rejected->last != seq - 1 || seq == 1) {
+        rejected->first = seq;
+        snprintf(rejected->text, sizeof rejected->text, "%s", text);
+    }
+    rejected->last = seq;
+    struct msi_rejected post = *rejected;
     work->op.flags = MSI_SIGNED_REJECTED;
     work->abandoned = true;
     msi_op_sign(&work->op, &work->tail, comm->size);
     msi_comm_unlock(comm);
-    msi_rejection_post(comm, seq, text); /* before ranks that see the rejection look for the reason */
+    msi_rejection_post(comm, &post); /* before ranks that see the rejection look for the reason */
     msi_comm_lock(comm);
     if (!msi_list_empty(&comm->ops.queue)) {
         msi_list_push(&comm->ops.queue, &work->node);

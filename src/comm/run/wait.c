@@ -11,6 +11,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -118,10 +119,10 @@ static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *
         mst_status st = msi_rejection_read(comm, at->seq, &at->signature, culprit);
         if (st != MST_OK) return st;
     }
-    if (comm->traits.compares_calls) return msi_wait_report_compare(comm, at, culprit);
     if (!comm->traits.uses_store || (!at->seq && peer < 0)) return MST_OK;
     mst_status st = msi_failure_report_read(comm, at->seq ? -1 : peer, culprit);
-    return st == MST_OK ? st : msi_blame(st, msi_comm_global(comm, *culprit));
+    if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));
+    return at->seq ? msi_wait_report_compare(comm, at, culprit) : MST_OK;
 }
 
 /*
@@ -134,8 +135,9 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     struct msi_waiting at = {.comm = comm->key, .name = work->op.name};
     if (!msi_op_is_message(&work->op) && work->begun) {
         at.seq = work->seq;
-        at.hash = work->op.hash;
         at.signature = work->op.signature;
+        memcpy(at.recent, comm->recent, sizeof at.recent);
+        at.n_awaited = comm->engine->missing(work, at.awaited, MSI_AWAITED_MOST);
     }
     unsigned generation = work->generation;
     int culprit = -1, peer = msi_comm_peer(work);

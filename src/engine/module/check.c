@@ -5,7 +5,7 @@
 
 mst_status msi_module_begin_check(struct msi_module *m, struct mst_work *work) {
     struct msi_composer *c = &m->composer;
-    work->seq = ++m->seq;
+    msi_module_take_number(m, work);
     m->header = (struct msi_check_header){work->seq, work->op.hash, work->op.signature};
     mst_backend_op job = {.kind = MST_KIND_ALL_GATHER,
                           .dtype = MST_U8,

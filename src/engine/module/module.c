@@ -243,8 +243,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
                                               .batches = m->table->group_begin != NULL,
                                               .by_clock = true,
                                               .pollable = m->traits.poll_fd > 0,
-                                              .uses_store = true,
-                                              .compares_calls = true};
+                                              .uses_store = true};
     msi_log(backend, INFO, "backend '%s' opened for %d ranks", m->table->name, comm->size);
     return MST_OK;
 }

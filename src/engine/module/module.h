@@ -110,4 +110,10 @@ void msi_module_scratch_reset(struct msi_module *module);
 /* Copies between any two kinds of memory. */
 mst_status msi_module_copy(struct msi_module *module, void *to, const void *from, size_t bytes);
 
+/* Numbers a collective. */
+static inline void msi_module_take_number(struct msi_module *m, struct mst_work *work) {
+    work->seq = ++m->seq;
+    msi_comm_numbered(work);
+}
+
 #endif

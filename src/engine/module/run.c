@@ -111,14 +111,14 @@ bool msi_module_has(const struct msi_module *m, struct mst_work *work) {
 }
 
 static mst_status begin_own(struct msi_module *m, struct mst_work *work, bool *done) {
-    if (!m->headers) work->seq = ++m->seq;
+    if (!m->headers) msi_module_take_number(m, work);
     work->begun = true;
     msi_op_trace_start(&work->op_trace);
     return start(m, work, &work->op.desc, done);
 }
 
 static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bool *done) {
-    if (!m->headers) work->seq = ++m->seq; /* also if it is refused, as it is on the other ranks */
+    if (!m->headers) msi_module_take_number(m, work); /* also if it is refused, as it is on the other ranks */
     work->op_trace.record.algorithm = "composed";
     msi_op_trace_start(&work->op_trace);
     mst_status st = msi_compose(&m->composer, &work->op.desc, work->op.deterministic);

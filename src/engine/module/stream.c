@@ -75,7 +75,7 @@ static mst_status submit(struct msi_module *m, struct mst_work *work, bool *enqu
     if (m->headers && !message) return MST_OK; /* it is checked in the queue */
     bool alone = msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages);
     if ((message && work->op.variable) || !alone || !msi_module_has(m, work)) return MST_OK;
-    if (!message) work->seq = ++m->seq;
+    if (!message) msi_module_take_number(m, work);
     d->unwatched = true;
     d->deadline = msi_deadline(work->timeout_ms);
     *enqueued = true;

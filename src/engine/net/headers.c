@@ -57,6 +57,6 @@ enum msi_advance msi_net_mismatch(struct msi_net *net, struct mst_work *work, in
                                   const struct msi_net_header *h, const char *why) {
     net->peers[rank].signature = h->signature;
     msi_fault(work, MST_ERR_MISMATCH, rank, why);
-    if (h->seq == net->rejected) work->fault.seq = h->seq;
+    if (msi_comm_has_rejected(work->comm, h->seq)) work->fault.seq = h->seq;
     return MSI_FAILED;
 }

@@ -180,6 +180,7 @@ static void take_number(struct msi_net *net, struct mst_work *work) {
     work->seq = ++net->seq;
     net->history = net->next_history;
     net->next_history = msi_history(net->history, work->op.hash);
+    msi_comm_numbered(work);
 }
 
 static enum msi_advance begin(struct msi_net *net, struct mst_work *work) {
@@ -367,9 +368,8 @@ static void report_left(struct mst_work *work, const struct mst_work *barrier) {
 static enum msi_advance advance_pending(struct msi_net *net, struct mst_work *work) {
     const struct msi_pending_call *call = net->native.pending.calls;
     if (call->flags & MSI_SIGNED_REJECTED) {
-        net->barrier.op.hash = call->hash;
+        take_up_barrier(net, call);
         take_number(net, &net->barrier);
-        net->rejected = net->seq;
         return MSI_DONE;
     }
     if (net->phase == MSI_NET_IDLE) take_up_barrier(net, call);

@@ -56,7 +56,6 @@ struct msi_net {
     struct msi_comparison comparison;
     uint64_t seq;
     uint32_t history, next_history;     /* hash of the calls before the current one, and with it */
-    uint64_t rejected;                  /* the last collective that this rank rejected; 0: none */
     char why[120];                      /* a fault that is described with numbers */
     bool planned;                       /* the plan may be used again, for … */
     struct msi_cost_input cost_input;   /* … this input, … */

@@ -155,6 +155,13 @@ static mst_status roots_of_known_broadcasts(void) {
     }
     return mst_broadcast(out, SMALL, MST_F32, .root = ODDLY ? ODD : 0, OPTIONS);
 }
+/* The same, but each rank waits for a root. */
+static mst_status no_root_of_known_broadcasts(void) {
+    mst_status st = mst_broadcast(out, SMALL, MST_F32, .group = group);
+    if (st == MST_OK) st = mst_broadcast(out, SMALL, MST_F32, .root = ODD, .group = group);
+    if (st != MST_OK) return st;
+    return mst_broadcast(out, SMALL, MST_F32, .root = ODDLY ? 0 : ODD, OPTIONS);
+}
 static mst_status two_large_broadcast_roots(void) {
     return mst_broadcast(out, LARGE, MST_F32, .root = ODDLY ? ODD : 0, OPTIONS);
 }
@@ -455,6 +462,7 @@ const struct ranks_case mismatch_cases[] = {
     MISMATCH(monitored_barrier_among_barriers, "monitored_barrier", "(?<!monitored_)barrier"),
     MISMATCH(all_reduce_among_monitored_barriers, ALL_REDUCE, "monitored_barrier"),
     MISMATCH(two_broadcast_roots, BROADCAST, BROADCAST),
+    MISMATCH(no_root_of_known_broadcasts, BROADCAST, BROADCAST),
     {"roots_of_known_broadcasts", EXPECT_LATER, BROADCAST, BROADCAST, roots_of_known_broadcasts},
     MISMATCH(two_large_broadcast_roots, BROADCAST, BROADCAST),
     ANY(every_rank_a_broadcast_root, BROADCAST, BROADCAST),

@@ -137,6 +137,13 @@ static mst_status corrected_all_reduce(void) {
     return mst_all_reduce(out, SMALL, MST_F32, .group = group);
 }
 
+static mst_status rejected_many_times(void) {
+    mst_status st = MST_OK;
+    if (!ODDLY) return mst_all_reduce(out, SMALL, MST_F32, OPTIONS);
+    for (int i = 0; i < 20; i++) st = mst_barrier(.op = MST_MAX, .group = group);
+    return st;
+}
+
 /* All ranks make the same invalid call: no rank waits, and the group stays usable. */
 static mst_status rejected_on_all_ranks(void) {
     return mst_all_reduce(out, SMALL, (mst_dtype)99, OPTIONS);
@@ -184,6 +191,7 @@ const struct ranks_case rejected_cases[] = {
     REJECTED(null_input_of_scatter_bytes_root, "ins is NULL"),
     REJECTED(work_of_broadcast_bytes, "\\.work"),
     {"corrected_all_reduce", EXPECT_REJECTER, "99 is not a valid dtype", "all_reduce", corrected_all_reduce},
+    REJECTED(rejected_many_times, "does not use \\.op"),
     INVALID(rejected_on_all_ranks),
     INVALID(root_rejected_on_all_ranks),
     INVALID(different_rejections),
