@@ -31,6 +31,18 @@ void Completions::add(Job &job, Outcome outcome) {
     job.done.store(true, std::memory_order_release);
 }
 
+void Completions::wake() {
+    const uint64_t one = 1;
+    if (write(descriptor_, &one, sizeof(one)) == sizeof(one)) wakes_++;
+}
+
+void Completions::drain() {
+    uint64_t one;
+    for (int n = wakes_ > 0 ? wakes_.exchange(0) : 0; n > 0; n--) {
+        if (read(descriptor_, &one, sizeof(one)) < 0) return;
+    }
+}
+
 bool Completions::take(Job &job) {
     uint64_t one;
     if (!job.done.load(std::memory_order_acquire)) return false;
@@ -97,11 +109,18 @@ void Engine::submit(mst_backend_op &op) {
 
 bool Engine::progress(mst_backend_op &op, Outcome &outcome) {
     Job &job = *static_cast<Job *>(op.request);
+    completions_->drain();
     if (!completions_->take(job)) return false;
     outcome = std::move(job.outcome);
+    if (op.tag == MST_ANY_TAG) op.tag = job.tag;
     op.request = nullptr;
     jobs_.erase(&op);
     return true;
+}
+
+bool Engine::find(mst_backend_op &op) {
+    completions_->drain();
+    return messages_->find(op);
 }
 
 bool Engine::cancel(mst_backend_op &op) {

@@ -49,7 +49,7 @@ struct Messages::Unexpected {
     Job *local = nullptr; /* the send of this rank to itself */
 
     bool matches(const mst_backend_op &op) const {
-        return op.tag == tag && (op.peer < 0 || op.peer == from);
+        return (op.tag == tag || (op.tag == MST_ANY_TAG && tag >= 0)) && (op.peer < 0 || op.peer == from);
     }
 };
 
@@ -146,11 +146,25 @@ bool Messages::cancel(Job &job) {
     return receives_.remove(&job) > 0;
 }
 
+bool Messages::find(mst_backend_op &op) {
+    std::lock_guard lock(mutex_);
+    auto found = std::find_if(unexpected_.begin(), unexpected_.end(),
+                              [&](const Unexpected &message) { return message.matches(op); });
+    awaited_ = found == unexpected_.end();
+    if (awaited_) return false;
+    op.sender = found->from;
+    op.tag = found->tag;
+    op.count = found->bytes;
+    return true;
+}
+
 void Messages::arrive(Unexpected message) {
     auto found = std::find_if(receives_.begin(), receives_.end(),
                               [&](const Job *job) { return message.matches(*job->op); });
     if (found == receives_.end()) {
         unexpected_.push_back(std::move(message));
+        if (awaited_) completions_.wake();
+        awaited_ = false;
         return;
     }
     Job *job = *found;
@@ -162,6 +176,7 @@ void Messages::arrive(Unexpected message) {
 void Messages::match(Job &job, Unexpected &message) {
     mst_backend_op &op = *job.op;
     op.sender = message.from;
+    job.tag = message.tag;
     if (bytes_of(job) != message.bytes) {
         refuse(job, message);
         return;

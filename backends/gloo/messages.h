@@ -45,6 +45,8 @@ class Messages {
     void receive(Job &job);
     /* Cancels a receive without a matching message. */
     bool cancel(Job &job);
+    /* Describes the first message that the receive would match in op, if there is one. */
+    bool find(mst_backend_op &op);
 
     /* Waits up to a limit for the sent frames to leave, then stops the threads. */
     void finish();
@@ -98,6 +100,7 @@ class Messages {
     bool broken_ = false; /* the inbox has failed, see why_ */
     Outcome why_;
     uint64_t last_number_ = 0;
+    bool awaited_ = false;             /* find has found nothing, and wants to be called again */
     std::list<Job *> receives_;        /* posted receives without a message, in order */
     std::list<Unexpected> unexpected_; /* messages without a receive, in order */
     std::unordered_map<uint64_t, Offered> offers_;

@@ -32,7 +32,8 @@ const mst_backend_capability CAPABILITIES[] = {
      MST_FORM_IN_PLACE},
     {bit(MST_KIND_ALL_GATHER), 0, 0, 0, MST_FORM_IN_PLACE | MST_FORM_UNEVEN},
     {bit(MST_KIND_ALL_TO_ALL), 0, 0, 0, MST_FORM_UNEVEN},
-    {bit(MST_KIND_SEND) | bit(MST_KIND_RECV), 0, 0, 0, MST_FORM_TAG | MST_FORM_ANY_SOURCE},
+    {bit(MST_KIND_SEND), 0, 0, 0, MST_FORM_TAG},
+    {bit(MST_KIND_RECV), 0, 0, 0, MST_FORM_TAG | MST_FORM_ANY_SOURCE | MST_FORM_ANY_TAG},
     {0, 0, 0, 0, 0},
 };
 
@@ -90,6 +91,11 @@ bool cancel(mst_backend_engine *engine, mst_backend_op *op) {
     return engine->cancel(*op);
 }
 
+mst_status find(mst_backend_engine *engine, mst_backend_op *op, bool *found) {
+    *found = engine->find(*op);
+    return MST_OK;
+}
+
 void abort_all(mst_backend_engine *engine) {
     engine->abort();
 }
@@ -111,6 +117,7 @@ const mst_backend TABLE = {
     .cancel = cancel,
     .abort = abort_all,
     .close = close_engine,
+    .find = find,
 };
 
 } // namespace

@@ -25,6 +25,7 @@ Outcome outcome_of_exception();
 /* An operation in progress. submit creates it as op->request; progress releases it. */
 struct Job {
     mst_backend_op *op;
+    int tag = 0;                    /* of the message; written before done is set */
     Outcome outcome;                /* written before done is set */
     std::atomic<bool> done = false; /* released by Completions::add, acquired by Completions::take */
 };
@@ -42,9 +43,12 @@ class Completions {
     }
     void add(Job &job, Outcome outcome = {});
     bool take(Job &job); /* false: not done */
+    void wake();         /* makes the descriptor readable until drain is called */
+    void drain();
 
   private:
     int descriptor_;
+    std::atomic<int> wakes_ = 0; /* written to the descriptor, and not read */
 };
 
 } // namespace muster_gloo

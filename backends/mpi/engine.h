@@ -2,8 +2,10 @@
  * engine.h - the MPI engine, compiled once for each MPI.
  *
  *  1. The first engine starts MPI unless the program has done so. The process finalizes MPI at exit.
- *  2. A group has one communicator, created by its members alone. Group rank and MPI rank are equal in it.
- *     Its error handler returns errors.
+ *  2. A group has two communicators, created by its members alone: one for the program's messages, and one
+ *     for everything else, so that no receive with any tag matches muster's own messages. (In a group of one
+ *     rank, it would also match the collectives of MPICH.) Group rank and MPI rank are equal in them. Their
+ *     error handler returns errors.
  *  3. An operation in progress is a struct msm_request: the MPI requests of the operation, all started by
  *     submit. So all ranks start their collectives in the same order.
  *  4. With MPI_THREAD_SERIALIZED, every MPI call is made between msm_lock and msm_unlock. Below that level,
@@ -87,7 +89,7 @@ struct msm_request {
 
 struct mst_backend_engine {
     const mst_backend_host *host;
-    MPI_Comm comm;
+    MPI_Comm comm, messages;
     int rank, ranks;
     int tag_max;         /* largest tag of a user's message */
     MPI_Datatype *bytes; /* MPI_BYTE for each rank */
@@ -105,6 +107,7 @@ mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op);
 mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done);
 mst_status msm_run(mst_backend_engine *engine, mst_backend_op *op);
 bool msm_cancel(mst_backend_engine *engine, mst_backend_op *op);
+mst_status msm_find(mst_backend_engine *engine, mst_backend_op *op, bool *found);
 void msm_abort(mst_backend_engine *engine);
 void msm_requests_free(mst_backend_engine *engine);
 
@@ -131,6 +134,14 @@ bool msm_is_large(const mst_backend_engine *engine, const mst_backend_op *op);
 size_t msm_total(const size_t *counts, size_t count, int ranks);
 static inline size_t msm_count(const size_t *counts, size_t count, int rank) {
     return counts ? counts[rank] : count;
+}
+
+/* The source and the tag of a receive, as MPI calls them. */
+static inline int msm_source(const mst_backend_op *op) {
+    return op->peer < 0 ? MPI_ANY_SOURCE : op->peer;
+}
+static inline int msm_tag(const mst_backend_op *op) {
+    return op->tag == MST_ANY_TAG ? MPI_ANY_TAG : op->tag;
 }
 
 /* Fails with the text of an MPI error code. */

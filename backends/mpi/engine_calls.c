@@ -153,13 +153,14 @@ static int scatter(mst_backend_engine *e, struct msm_request *f) {
                   in_place ? MPI_IN_PLACE : op->out, f->count, f->type, op->root, e->comm);
 }
 
-/* MPI tag 0 is for muster's own messages, which have tag -1. */
 static int message(mst_backend_engine *e, struct msm_request *f) {
-    mst_backend_op *op = f->op;
-    int peer = op->peer < 0 ? MPI_ANY_SOURCE : op->peer, tag = op->tag + 1;
+    const mst_backend_op *op = f->op;
+    bool internal = op->tag == MST_INTERNAL_TAG;
+    MPI_Comm comm = internal ? e->comm : e->messages;
+    int peer = msm_source(op), tag = internal ? 0 : msm_tag(op);
     f->n = 1;
-    if (op->kind == MST_KIND_SEND) return MPI_Isend(op->in, f->count, f->type, peer, tag, e->comm, &f->one);
-    return MPI_Irecv(op->out, f->count, f->type, peer, tag, e->comm, &f->one);
+    if (op->kind == MST_KIND_SEND) return MPI_Isend(op->in, f->count, f->type, peer, tag, comm, &f->one);
+    return MPI_Irecv(op->out, f->count, f->type, peer, tag, comm, &f->one);
 }
 
 static int barrier(mst_backend_engine *e, struct msm_request *f) {

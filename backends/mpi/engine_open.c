@@ -121,7 +121,7 @@ static void restore_errors(void) {
 }
 
 struct creation {
-    MPI_Comm comm;
+    MPI_Comm comm, messages;
     int tag, n;
     int ranks[]; /* in MPI_COMM_WORLD, by group rank */
 };
@@ -135,6 +135,7 @@ static int create_comm(void *given) {
     if (rc == MPI_SUCCESS) rc = MPI_Group_incl(world, m->n, m->ranks, &members);
     if (rc == MPI_SUCCESS) rc = MPI_Comm_create_group(MPI_COMM_WORLD, members, m->tag, &m->comm);
     if (rc == MPI_SUCCESS) rc = MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN);
+    if (rc == MPI_SUCCESS) rc = MPI_Comm_dup(m->comm, &m->messages);
     if (members != MPI_GROUP_NULL) MPI_Group_free(&members);
     if (world != MPI_GROUP_NULL) MPI_Group_free(&world);
     restore_errors();
@@ -142,11 +143,11 @@ static int create_comm(void *given) {
     return rc;
 }
 
-static mst_status make_comm(const mst_backend_host *host, bool own_thread, MPI_Comm *comm) {
+static mst_status make_comms(const mst_backend_host *host, bool own_thread, mst_backend_engine *e) {
     struct creation *m = malloc(sizeof *m + (size_t)host->ranks * sizeof *m->ranks);
     int rc = MPI_SUCCESS;
     if (!m) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory for a group's MPI ranks");
-    m->comm = MPI_COMM_NULL;
+    m->comm = m->messages = MPI_COMM_NULL;
     m->tag = tag_of(host->name);
     m->n = host->ranks;
     mst_status st = exchange_ranks(host, m->ranks);
@@ -159,7 +160,8 @@ static mst_status make_comm(const mst_backend_host *host, bool own_thread, MPI_C
         if (st != MST_OK) return st; /* the call owns m */
     }
     if (st == MST_OK && rc != MPI_SUCCESS) st = msm_fail_mpi(host, "MPI_Comm_create_group", rc);
-    *comm = m->comm;
+    e->comm = m->comm;
+    e->messages = m->messages;
     free(m);
     return st;
 }
@@ -167,7 +169,7 @@ static mst_status make_comm(const mst_backend_host *host, bool own_thread, MPI_C
 static int largest_tag(void) {
     int *value = NULL, found = 0;
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found);
-    return (found ? *value : 32767) - 1; /* MPI tag 0 is for muster's own messages */
+    return found ? *value : 32767;
 }
 
 static void free_engine(mst_backend_engine *e) {
@@ -197,7 +199,7 @@ mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, m
     if (st != MST_OK) return st;
     mst_backend_engine *e = new_engine(host);
     if (!e) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory for an engine");
-    st = make_comm(host, own_thread, &e->comm);
+    st = make_comms(host, own_thread, e);
     if (st != MST_OK) {
         free_engine(e);
         return st;
@@ -210,13 +212,14 @@ mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, m
 
 /*
  * MPI_Comm_free is formally collective; neither MPI waits for other ranks in it. After a failure, the
- * communicator may have active requests, so it is not freed.
+ * communicators may have active requests, so they are not freed.
  */
 void msm_close(mst_backend_engine *engine) {
     if (engine->active) msm_abort(engine);
     if (!engine->failed && msm_alive()) {
         msm_lock();
         MPI_Comm_free(&engine->comm);
+        MPI_Comm_free(&engine->messages);
         msm_unlock();
     }
     msm_requests_free(engine);

@@ -158,6 +158,7 @@ static mst_status check_message(mst_backend_engine *engine, mst_backend_op *op, 
     if (rc != MPI_SUCCESS) MPI_Error_class(rc, &class);
     if (class != MPI_SUCCESS && class != MPI_ERR_TRUNCATE) return fail(engine, op, rc);
     op->sender = got->MPI_SOURCE;
+    if (op->tag == MST_ANY_TAG) op->tag = got->MPI_TAG;
     MPI_Get_elements_x(got, MPI_BYTE, &bytes);
     size_t want = op->count * op->element;
     if (class == MPI_SUCCESS && (size_t)bytes == want) return MST_OK;
@@ -253,6 +254,26 @@ bool msm_cancel(mst_backend_engine *engine, mst_backend_op *op) {
     release_request(engine, f);
     op->request = NULL;
     return true;
+}
+
+mst_status msm_find(mst_backend_engine *engine, mst_backend_op *op, bool *found) {
+    MPI_Status got;
+    MPI_Count bytes = 0;
+    int there = 0;
+    mst_status st = check_usable(engine->host);
+    if (st == MST_OK) st = check_tag(engine, op);
+    if (st != MST_OK) return st;
+    msm_lock();
+    int rc = MPI_Iprobe(msm_source(op), msm_tag(op), engine->messages, &there, &got);
+    if (rc == MPI_SUCCESS && there) rc = MPI_Get_elements_x(&got, MPI_BYTE, &bytes);
+    msm_unlock();
+    if (rc != MPI_SUCCESS) return fail(engine, op, rc);
+    *found = there;
+    if (!there) return MST_OK;
+    op->sender = got.MPI_SOURCE;
+    op->tag = got.MPI_TAG;
+    op->count = (size_t)bytes;
+    return MST_OK;
 }
 
 void msm_abort(mst_backend_engine *engine) {

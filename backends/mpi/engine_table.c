@@ -40,6 +40,7 @@ static const mst_backend table = {
     .cancel = msm_cancel,
     .abort = msm_abort,
     .close = msm_close,
+    .find = msm_find,
 };
 
 __attribute__((visibility("default"))) const mst_backend *mst_backend_module(unsigned version) {

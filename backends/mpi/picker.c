@@ -47,7 +47,7 @@ static const mst_backend_capability capabilities[] = {
     {.kinds = BIT(REDUCE_SCATTER), .dtypes = HALVES, .ops = COMPARISONS, .forms = PARTS},
     {.kinds = BIT(REDUCE_SCATTER), .dtypes = INTEGERS, .ops = ARITHMETIC | BITWISE, .forms = PARTS},
     {.kinds = BIT(SEND), .forms = MST_FORM_TAG},
-    {.kinds = BIT(RECV), .forms = MST_FORM_TAG | MST_FORM_ANY_SOURCE},
+    {.kinds = BIT(RECV), .forms = MST_FORM_TAG | MST_FORM_ANY_SOURCE | MST_FORM_ANY_TAG},
     {.kinds = 0},
 };
 
@@ -222,6 +222,10 @@ static bool cancel(mst_backend_engine *e, mst_backend_op *op) {
     return selected()->cancel(e, op);
 }
 
+static mst_status find(mst_backend_engine *e, mst_backend_op *op, bool *found) {
+    return selected()->find(e, op, found);
+}
+
 static void end_all(mst_backend_engine *e) {
     selected()->abort(e);
 }
@@ -243,6 +247,7 @@ static mst_backend table = {
     .cancel = cancel,
     .abort = end_all,
     .close = close_engine,
+    .find = find,
     .world_first = true, /* MPI_Init waits for all ranks */
 };
 

@@ -22,8 +22,9 @@
  *  4. An engine borrows an operation, its buffers and its arrays from submit until progress reports that it
  *     is done or failed, or until abort returns. Several operations may be in progress.
  *  5. A slot fails by returning the result of host->fail, which takes the error message. After a failure of
- *     submit, run or progress muster calls abort and close. Exception: submit may reject a message, for
- *     example because of its tag, with MST_ERR_UNSUPPORTED or MST_ERR_INVALID; the engine stays usable.
+ *     submit, run, progress or find muster calls abort and close. Exception: submit and find may reject a
+ *     message, for example because of its tag, with MST_ERR_UNSUPPORTED or MST_ERR_INVALID; the engine stays
+ *     usable.
  */
 #ifndef MUSTER_BACKEND_H
 #define MUSTER_BACKEND_H
@@ -56,6 +57,9 @@ enum { MST_BACKEND_VERSION = 1 };
 typedef enum mst_kind { MST_KIND_TABLE(MST_KIND_ENTRY) MST_KIND_COUNT } mst_kind;
 #undef MST_KIND_ENTRY
 
+/* The tag of messages of which compositions consist. */
+enum { MST_INTERNAL_TAG = -2 };
+
 /* The memory of a buffer. */
 typedef enum mst_memory { MST_MEMORY_HOST, MST_MEMORY_CUDA, MST_MEMORY_COUNT } mst_memory;
 
@@ -67,7 +71,8 @@ enum mst_form {
     MST_FORM_TAG = 8,      /* messages: a non-zero tag */
     MST_FORM_ANY_SOURCE = 16,
     MST_FORM_DETERMINISTIC = 32, /* the result of a reduction depends on the inputs alone, bit for bit */
-    MST_FORM_COUNT = 6,
+    MST_FORM_ANY_TAG = 64,       /* recv: the tag is MST_ANY_TAG */
+    MST_FORM_COUNT = 7,
 };
 
 /* A set of operations. An engine supports an operation if one of its rows has all bits of the operation. */
@@ -91,7 +96,9 @@ typedef struct mst_backend_op {
     double factor; /* of PREMUL_SUM */
     int root;      /* group rank; -1: none */
     int peer;      /* messages: group rank; -1: any */
-    int tag;       /* messages; -1: internal to muster, matches only itself */
+    /* Messages. MST_ANY_TAG (-1) matches all tags from 0 up; progress sets it to the message's tag when it
+     * reports completion. MST_INTERNAL_TAG matches only itself. */
+    int tag;
     size_t count;
     const void *in; /* broadcast: the root's data; equal to out on other ranks */
     void *out;
@@ -245,6 +252,14 @@ typedef struct mst_backend {
      * Valid after progress has reported completion, while the operation exists.
      */
     mst_status (*elapsed)(mst_backend_engine *engine, const mst_backend_op *op, double *seconds);
+
+    /*
+     * Optional: looks for a message that has arrived and that the receive op, which is not submitted, would
+     * match. If there is one, sets *found, op->sender, op->tag, and op->count to its bytes. muster calls it
+     * for probes, and before it submits a receive of unknown length. Without it, there are no probes, and a
+     * message of unknown length is two messages of one tag: its length, and its bytes if there are any.
+     */
+    mst_status (*find)(mst_backend_engine *engine, mst_backend_op *op, bool *found);
 } mst_backend;
 
 /*

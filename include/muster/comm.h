@@ -30,7 +30,18 @@ extern "C" {
 
 typedef struct mst_work mst_work; /* an operation in progress */
 
-enum { MST_ANY_SOURCE = -1 };
+enum {
+    MST_ANY_SOURCE = -1, /* src: of any rank */
+    MST_ANY_TAG = -1,    /* .tag of a receive or a probe */
+    MST_NO_RANK = -2     /* mst_send_recv: no source, or no destination */
+};
+
+/* A message that was received or found. */
+typedef struct mst_message {
+    int sender; /* rank in the group */
+    int tag;
+    size_t bytes; /* of its body */
+} mst_message;
 
 /* Options of the communication calls. A call rejects those of the first part that it does not use. */
 #define mst_call_fields                                                                                      \
@@ -38,7 +49,7 @@ enum { MST_ANY_SOURCE = -1 };
     /* Of single calls. */                                                                                   \
     MST_OPTION(mst_op op); /* reductions; default MST_SUM */                                                 \
     MST_OPTION(int root);  /* broadcast, reduce, gather, scatter: a rank of the group; default 0 */          \
-    MST_OPTION(int tag);   /* messages: a message matches only a receive with the same tag */                \
+    MST_OPTION(int tag);   /* messages: a receive matches only its tag, or all with MST_ANY_TAG */           \
     /* Reductions: the result depends on the inputs alone, bit for bit, not on the algorithm. */             \
     MST_OPTION(bool deterministic);                                                                          \
     MST_OPTION(bool wait_all_ranks);     /* monitored_barrier: name all missing ranks, not only the first */ \
@@ -48,6 +59,7 @@ enum { MST_ANY_SOURCE = -1 };
     MST_OPTION(const size_t *in_splits); /* all_to_all: elements to each rank */                             \
     MST_OPTION(const size_t *out_splits); /* all_to_all: elements from each rank */                          \
     MST_OPTION(int *sender);              /* recv: set to the sender's rank in the group */                  \
+    MST_OPTION(mst_message *message);     /* recv: set to the sender, the tag and the length */              \
     /* Of all calls. */                                                                                      \
     MST_OPTION(mst_group *group); /* NULL: the default world */                                              \
     MST_OPTION(int timeout_ms);   /* 0: the group's */                                                       \
@@ -126,22 +138,39 @@ bool mst_has_all_gather_into_tensor(void);
 bool mst_has_all_reduce_coalesced(void);
 
 /*
- * Point to point. A message matches the first posted receive of the same group and tag that names its sender
- * or MST_ANY_SOURCE. dst and src have no default. The counts must be equal, else MST_ERR_MISMATCH. isend and
- * irecv do not block and require .work.
+ * Point to point. A message matches the first posted receive of the same group that names its sender or
+ * MST_ANY_SOURCE, and its tag or MST_ANY_TAG. A receive matches the first such message that has arrived. dst
+ * and src have no default. The counts must be equal, else MST_ERR_MISMATCH. isend and irecv do not block and
+ * require .work.
  */
 mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call);
 mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call);
 mst_status mst_isend_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call);
 mst_status mst_irecv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call);
 
+/*
+ * Sends in to dst and receives out from src at once, without deadlock. Both messages have .tag. MST_NO_RANK
+ * as dst or src leaves that half out. out and in must not overlap. Always blocks.
+ */
+mst_status mst_send_recv_with(void *out, size_t out_count, int src, const void *in, size_t in_count, int dst,
+                              mst_dtype dtype, const mst_call *call);
+
+/*
+ * Waits for a message that a receive from src (or MST_ANY_SOURCE) with .tag (or MST_ANY_TAG) would match, and
+ * describes it. A receive from message->sender with message->tag then gets it, unless another thread is
+ * first. Fails as a receive does. mst_iprobe does not wait: *found tells whether there is one. It makes
+ * progress; message may be NULL in both.
+ */
+mst_status mst_probe_with(int src, mst_message *message, const mst_call *call);
+mst_status mst_iprobe_with(int src, bool *found, mst_message *message, const mst_call *call);
+
 /* One message of a batch. */
 typedef struct mst_p2p {
     void *buf; /* only read if send is true */
     size_t count;
     mst_dtype dtype;
-    int peer; /* rank in the group */
-    int tag;
+    int peer;  /* rank in the group */
+    int tag;   /* as .tag */
     bool send; /* false: receive */
 } mst_p2p;
 /* Starts all messages without deadlock; fills in n works. Its options are those of all calls but .work. */
@@ -237,6 +266,9 @@ MST_WRAP_4(mst_send, mst_call, const void *, size_t, mst_dtype, int)
 MST_WRAP_4(mst_recv, mst_call, void *, size_t, mst_dtype, int)
 MST_WRAP_4(mst_isend, mst_call, const void *, size_t, mst_dtype, int)
 MST_WRAP_4(mst_irecv, mst_call, void *, size_t, mst_dtype, int)
+MST_WRAP_7(mst_send_recv, mst_call, void *, size_t, int, const void *, size_t, int, mst_dtype)
+MST_WRAP_2(mst_probe, mst_call, int, mst_message *)
+MST_WRAP_3(mst_iprobe, mst_call, int, bool *, mst_message *)
 MST_WRAP_3(mst_batch_isend_irecv, mst_call, const mst_p2p *, size_t, mst_work **)
 MST_WRAP_3(mst_broadcast_bytes, mst_call, mst_bytes *, const void *, size_t)
 MST_WRAP_3(mst_all_gather_bytes, mst_call, mst_bytes *, const void *, size_t)
@@ -271,6 +303,9 @@ MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 #define mst_recv(...)                     MST_CALL_4(mst_recv, mst_call, __VA_ARGS__)
 #define mst_isend(...)                    MST_CALL_4(mst_isend, mst_call, __VA_ARGS__)
 #define mst_irecv(...)                    MST_CALL_4(mst_irecv, mst_call, __VA_ARGS__)
+#define mst_send_recv(...)                MST_CALL_7(mst_send_recv, mst_call, __VA_ARGS__)
+#define mst_probe(...)                    MST_CALL_2(mst_probe, mst_call, __VA_ARGS__)
+#define mst_iprobe(...)                   MST_CALL_3(mst_iprobe, mst_call, __VA_ARGS__)
 #define mst_batch_isend_irecv(...)        MST_CALL_3(mst_batch_isend_irecv, mst_call, __VA_ARGS__)
 #define mst_broadcast_bytes(...)          MST_CALL_3(mst_broadcast_bytes, mst_call, __VA_ARGS__)
 #define mst_all_gather_bytes(...)         MST_CALL_3(mst_all_gather_bytes, mst_call, __VA_ARGS__)

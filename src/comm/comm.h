@@ -121,6 +121,7 @@ struct mst_work {
     struct msi_comm *comm;
     uint64_t seq;        /* collectives: the number that the engine gave it */
     int source;          /* receives: the group rank whose message was matched; -1: none yet */
+    bool wild;           /* message: its sender or its tag was left open when it began */
     bool numbered;       /* message: it has a number, which msi_comm_unnumber takes back */
     bool held;           /* the program has a handle of the work, … */
     unsigned generation; /* … which is of this generation */
@@ -205,18 +206,23 @@ void msi_comm_batch_end(struct msi_comm *comm);
 /*
  * Transfers a blocking message without an operation: a send that fits into the free space of the link, or a
  * receive of a message that has arrived completely or arrives within a short spin. True: the message is done.
- * False: nothing has happened, and an operation is needed.
+ * False: nothing has happened, and an operation is needed. A receive with any tag gets that of the message.
  */
-bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op);
+bool msi_comm_message_now(struct msi_comm *comm, struct msi_op *op);
 /* The number of a message that msi_comm_message_now has transferred: see prof/record/message_seq.h. Called
  * once, and only while profiling. */
 uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_op *op);
 
-/* The next three join the ranks of the group first, if they have not been joined. */
+/* These join the ranks of the group first, if they have not been joined. */
 /* Runs the operation to its end, and releases it. */
 mst_status msi_comm_run(struct mst_work *work);
 /* Starts the operation. It exists until msi_comm_finish or msi_comm_abandon. */
 mst_status msi_comm_submit(struct mst_work *work);
+/* Starts a message without a thread; msi_comm_complete runs it to its end, and releases it. */
+mst_status msi_comm_start(struct mst_work *work);
+mst_status msi_comm_complete(struct mst_work *work);
+/* Looks once for the message of a probe, and releases the operation. Finds none: op.message is unchanged. */
+mst_status msi_comm_probe_now(struct mst_work *work);
 /* Orders the operation on its stream, and releases it. Runs it to its end if it cannot be ordered there. */
 mst_status msi_comm_enqueue(struct mst_work *work);
 /* The program's handle of an operation that was submitted. */

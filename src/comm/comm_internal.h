@@ -186,12 +186,12 @@ static inline int msi_comm_peer(const struct mst_work *work) {
     return work->source >= 0 ? work->source : work->op.desc.peer;
 }
 
-/* Numbers a message when it is issued, or when it is matched if it is from any source: the rank at its other
- * end is known then. Under the lock. */
+/* Numbers a message when it is issued, or when it is matched if it is wild: its sender and its tag are known
+ * then. Under the lock. */
 static inline void msi_comm_number(struct mst_work *work, int peer) {
     const mst_backend_op *desc = &work->op.desc;
     if (!msi_sinks_on()) return;
-    work->numbered = desc->peer >= 0;
+    work->numbered = !work->wild;
     uint64_t number =
         msi_message_seq_next(&work->comm->message_seq, peer, desc->tag, desc->kind == MST_KIND_SEND);
     if (work->op_trace.on) msi_op_trace_number(&work->op_trace, number);
@@ -204,12 +204,19 @@ static inline void msi_comm_unnumber(struct mst_work *work) {
         msi_message_seq_undo(&work->comm->message_seq, desc->peer, desc->tag, desc->kind == MST_KIND_SEND);
     work->numbered = false;
 }
-/* A receive has matched a message of that rank. */
-static inline void msi_comm_matched(struct mst_work *work, int peer) {
+/* A receive has matched a message of that rank with that tag. */
+static inline void msi_comm_matched(struct mst_work *work, int peer, int tag) {
     work->source = peer;
-    if (work->op.desc.peer >= 0) return;
+    work->op.desc.tag = tag;
+    if (!work->wild || work->op.probe) return;
     msi_comm_number(work, peer);
-    if (work->op_trace.on) msi_op_trace_peer(&work->op_trace, msi_comm_global(work->comm, peer));
+    if (work->op_trace.on) msi_op_trace_match(&work->op_trace, msi_comm_global(work->comm, peer), tag);
+}
+/* Tells the program which message a receive has got, or a probe has found. */
+static inline void msi_comm_tell_message(const struct mst_work *work, int sender) {
+    const struct msi_op *op = &work->op;
+    if (op->sender) *op->sender = sender;
+    if (op->message) *op->message = (mst_message){sender, op->desc.tag, msi_op_bytes(op)};
 }
 
 /* Advances what is under way; true if anything moved or ended. */

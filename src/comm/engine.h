@@ -59,7 +59,7 @@ struct msi_engine {
      */
     enum msi_advance (*try_now)(struct mst_work *work);
     /* The same for a blocking message that needs no operation. False: nothing has happened. Optional. */
-    bool (*message_now)(struct msi_comm *comm, const struct msi_op *op);
+    bool (*message_now)(struct msi_comm *comm, struct msi_op *op);
 
     /*
      * The next collective was rejected because of its arguments: takes its number without moving data, now

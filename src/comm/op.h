@@ -46,6 +46,10 @@ struct msi_op {
     /* Derived from the above by msi_op_sign: what all ranks must call alike. */
     struct msi_call_signature signature;
     uint32_t hash; /* of the signature */
+
+    /* Of receives. */
+    bool probe;           /* it only looks for its message */
+    mst_message *message; /* where sender, tag and length go; may be NULL */
 };
 
 /* Flags of a signature. */
@@ -64,6 +68,11 @@ static inline bool msi_op_is_rejected(const struct msi_op *op) {
 
 static inline bool msi_op_is_message(const struct msi_op *op) {
     return op->desc.kind >= MST_KIND_SEND;
+}
+
+/* Is it a receive that leaves the sender or the tag open? */
+static inline bool msi_op_is_wild(const struct msi_op *op) {
+    return op->desc.peer < 0 || op->desc.tag == MST_ANY_TAG;
 }
 
 static inline size_t msi_op_bytes(const struct msi_op *op) {

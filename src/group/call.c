@@ -49,6 +49,7 @@ enum {
     IN_SPLITS = 256,
     OUT_SPLITS = 512,
     SENDER = 1024,
+    MESSAGE = 2048,
     REDUCTION = OP | DETERMINISTIC | FACTOR,
 };
 
@@ -67,7 +68,7 @@ static const unsigned short used_options[MSI_KIND_COUNT] = {
     [MSI_KIND_GATHER] = ROOT,
     [MSI_KIND_SCATTER] = ROOT,
     [MSI_KIND_SEND] = TAG,
-    [MSI_KIND_RECV] = TAG | SENDER,
+    [MSI_KIND_RECV] = TAG | SENDER | MESSAGE,
 };
 
 static unsigned bit(bool given, unsigned option) {
@@ -79,14 +80,14 @@ __attribute__((noinline)) static unsigned given_options(const mst_call *o) {
     return bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) | bit(o->deterministic, DETERMINISTIC) |
            bit(o->wait_all_ranks, WAIT_ALL_RANKS) | bit(o->factor != 0, FACTOR) | bit(o->in, IN) |
            bit(o->counts, COUNTS) | bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) |
-           bit(o->sender, SENDER);
+           bit(o->sender, SENDER) | bit(o->message, MESSAGE);
 }
 
 /* Are all options of single calls zero, except .op, .root and .tag where the kind uses them? */
 static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
     unsigned used = used_options[kind];
     uintptr_t rare = (uintptr_t)o->in | (uintptr_t)o->counts | (uintptr_t)o->in_splits |
-                     (uintptr_t)o->out_splits | (uintptr_t)o->sender;
+                     (uintptr_t)o->out_splits | (uintptr_t)o->sender | (uintptr_t)o->message;
     unsigned flags = (unsigned)o->deterministic | (unsigned)o->wait_all_ranks;
     unsigned numbers = (used & OP ? 0 : (unsigned)o->op) | (used & ROOT ? 0 : (unsigned)o->root) |
                        (used & TAG ? 0 : (unsigned)o->tag);
@@ -97,9 +98,9 @@ static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
 
 /* Not inline, as msi_fail_not_member. */
 __attribute__((noinline, cold)) static mst_status fail_unused(const char *name, unsigned unused) {
-    static const char *const names[] = {"op",     "root", "tag",    "deterministic", "wait_all_ranks",
-                                        "factor", "in",   "counts", "in_splits",     "out_splits",
-                                        "sender"};
+    static const char *const names[] = {"op",     "root",   "tag",    "deterministic", "wait_all_ranks",
+                                        "factor", "in",     "counts", "in_splits",     "out_splits",
+                                        "sender", "message"};
     return msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .%s", name,
                     names[__builtin_ctz(unused)]);
 }
@@ -363,7 +364,8 @@ mst_status msi_call_submit(struct msi_call *call) {
     return st;
 }
 
-mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op) {
+/* Allocates the work of a message. */
+static mst_status alloc_message(struct msi_call *call, const struct msi_op *op) {
     mst_status st = msi_call_alloc(call, op->desc.in ? op->desc.in : op->desc.out);
     if (st != MST_OK) return st;
     struct msi_op *own = &call->work->op;
@@ -374,6 +376,28 @@ mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *o
     own->desc.stream = call->options->stream;
     own->bytes = op->bytes;
     own->sender = op->sender;
+    own->message = op->message;
     own->variable = call->variable;
-    return msi_call_submit(call);
+    return MST_OK;
+}
+
+mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op) {
+    mst_status st = alloc_message(call, op);
+    return st == MST_OK ? msi_call_submit(call) : st;
+}
+
+mst_status msi_call_start_message(struct msi_call *call, const struct msi_op *op) {
+    mst_status st = alloc_message(call, op);
+    if (st != MST_OK) return st;
+    unsigned watch = msi_sinks_on();
+    if (watch) msi_call_trace(call, watch, &call->work->op_trace);
+    return msi_comm_start(call->work);
+}
+
+mst_status msi_call_probe(struct msi_call *call, const struct msi_op *op, bool wait) {
+    mst_status st = alloc_message(call, op);
+    if (st != MST_OK) return st;
+    call->work->op.probe = true;
+    uint64_t noted = msi_call_note(call);
+    return msi_call_leave(noted, wait ? msi_comm_run(call->work) : msi_comm_probe_now(call->work));
 }

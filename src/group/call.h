@@ -133,5 +133,9 @@ void msi_call_trace(const struct msi_call *call, unsigned watch, struct msi_op_t
 mst_status msi_call_submit(struct msi_call *call);
 /* Allocates and submits the work of a message, which op describes. */
 mst_status msi_call_submit_message(struct msi_call *call, const struct msi_op *op);
+/* The same, but only starts it: msi_comm_complete runs call->work to its end. */
+mst_status msi_call_start_message(struct msi_call *call, const struct msi_op *op);
+/* Looks for the message of a receive, once or until there is one. Profiles do not contain probes. */
+mst_status msi_call_probe(struct msi_call *call, const struct msi_op *op, bool wait);
 
 #endif

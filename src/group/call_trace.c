@@ -27,6 +27,11 @@ static int peer_of(const struct msi_call *call) {
     return msi_call_is_message(call) ? msi_group_global_rank(call->group, call->root) : -1;
 }
 
+/* Of a receive with any tag that is done: that of the message. */
+static int tag_of(const struct msi_call *call) {
+    return call->op ? call->op->desc.tag : 0;
+}
+
 /* The composed call that this thread is in. */
 static _Thread_local struct msi_whole *current;
 
@@ -81,7 +86,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->function = o->site.function;
     record->line = o->site.line;
     record->peer = peer_of(call);
-    record->tag = o->tag;
+    record->tag = tag_of(call);
     record->dtype = (uint8_t)call->dtype;
     record->op = (uint8_t)o->op;
     record->share = (uint8_t)msi_kind_share(call->kind);
@@ -107,7 +112,7 @@ static struct msi_flight_entry_ref begin_flight(const struct msi_call *call, uin
                                     .dtype = (int)call->dtype,
                                     .type = flight_type(call),
                                     .peer = peer_of(call),
-                                    .tag = call->options->tag};
+                                    .tag = tag_of(call)};
     return msi_flight_begin(&entry, tick);
 }
 

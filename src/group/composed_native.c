@@ -8,7 +8,6 @@
 #include "engine/module/module.h"
 #include "group/choice.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -55,7 +54,6 @@ static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
     inner->desc = *op;
     inner->call = msi_op_call_of(op->kind);
     inner->reducer = msi_kind_reduces(op->kind) ? msi_reducer_get(op->dtype, op->op) : NULL;
-    if (op->tag < 0) inner->desc.tag = INT_MAX; /* programs number their tags from 0 up */
     if (!msi_op_is_message(inner)) msi_op_sign(inner, &work->tail, engine->comm->size);
     op->request = work;
     return msi_comm_begin_here(work);
@@ -69,9 +67,27 @@ static mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool 
     if (!work->done) return MST_OK;
     mst_status st = msi_comm_explain(work);
     if (op->kind == MST_KIND_RECV) op->sender = work->source;
+    op->tag = work->op.desc.tag;
     msi_comm_lock(comm);
     msi_comm_release_op(work);
     return st;
+}
+
+static mst_status find(mst_backend_engine *engine, mst_backend_op *op, bool *found) {
+    struct mst_work *work;
+    mst_message message = {.sender = -1};
+    mst_status st = msi_comm_alloc_op(engine->comm, LONG_MS, NULL, msi_kind_text(op->kind), &work);
+    if (st != MST_OK) return st;
+    work->op.desc = *op;
+    work->op.probe = true;
+    work->op.message = &message;
+    st = msi_comm_probe_now(work);
+    *found = st == MST_OK && message.sender >= 0;
+    if (!*found) return st;
+    op->sender = message.sender;
+    op->tag = message.tag;
+    op->count = message.bytes;
+    return MST_OK;
 }
 
 static bool cancel(mst_backend_engine *engine, mst_backend_op *op) {
@@ -111,4 +127,5 @@ const mst_backend msi_native_composed = {
     .cancel = cancel,
     .abort = abort_engine,
     .close = close_engine,
+    .find = find,
 };

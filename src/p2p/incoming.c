@@ -12,7 +12,7 @@ static bool match(struct msi_p2p *p2p, struct mst_work *work, int peer, const st
     struct msi_op *op = &work->op;
     mst_backend_op *d = &op->desc;
     char who[200];
-    msi_comm_matched(work, peer);
+    msi_comm_matched(work, peer, h->tag);
     if (op->bytes) {
         char *data = malloc((size_t)h->bytes + 1);
         if (!data) {
@@ -46,6 +46,33 @@ bool msi_p2p_match_unexpected(struct msi_p2p *p2p, struct mst_work *work) {
     return true;
 }
 
+static void find(struct mst_work *probe, const struct msi_unexpected_msg *msg) {
+    msi_comm_matched(probe, msg->peer, msg->tag);
+    probe->op.desc.count = msg->bytes;
+    msi_p2p_request(probe)->complete = true;
+}
+
+void msi_p2p_begin_probe(struct msi_p2p *p2p, struct mst_work *work) {
+    const struct msi_unexpected_msg *msg = msi_unexpected_find(&p2p->unexpected, &work->op);
+    if (msg)
+        find(work, msg);
+    else
+        p2p->probes++;
+}
+
+/* Completes the probes that find a new message. */
+static void tell_probes(struct msi_p2p *p2p, const struct msi_unexpected_msg *msg) {
+    const struct msi_list *messages = &p2p->peers->comm->ops.messages;
+    for (const struct msi_list *at = messages->next; at != messages && p2p->probes > 0; at = at->next) {
+        struct mst_work *work = msi_container(at, struct mst_work, node);
+        if (!work->op.probe || msi_p2p_request(work)->complete ||
+            !msi_message_matches(&work->op, msg->peer, msg->tag))
+            continue;
+        find(work, msg);
+        p2p->probes--;
+    }
+}
+
 static struct mst_work *find_posted(struct msi_p2p *p2p, int peer, int tag) {
     for (struct msi_list *at = p2p->posted.next; at != &p2p->posted; at = at->next) {
         struct mst_work *work = msi_container(at, struct msi_p2p_request, node)->work;
@@ -54,8 +81,8 @@ static struct mst_work *find_posted(struct msi_p2p *p2p, int peer, int tag) {
     return NULL;
 }
 
-/* Receives the body of a message without a posted receive. */
-static bool keep(struct msi_p2p *p2p, int peer, const struct msi_p2p_header *h) {
+/* Receives the body of a message without a posted receive, or of one that is dropped. */
+static bool keep(struct msi_p2p *p2p, int peer, const struct msi_p2p_header *h, bool dropped) {
     struct msi_p2p_peer *p = &p2p->links[peer];
     struct msi_unexpected_msg *msg = msi_unexpected_keep(&p2p->unexpected, (size_t)h->bytes);
     if (!msg) {
@@ -66,8 +93,10 @@ static bool keep(struct msi_p2p *p2p, int peer, const struct msi_p2p_header *h) 
     msg->peer = peer;
     msg->tag = h->tag;
     msg->dtype = h->dtype;
+    msg->dropped = dropped;
     p->keeping = msg;
     msi_link_receive(p->listening, &msg->body, msg->data, (size_t)h->bytes);
+    if (!dropped) tell_probes(p2p, msg);
     return true;
 }
 
@@ -91,9 +120,8 @@ static bool open_message(struct msi_p2p *p2p, int peer) {
             msi_link_receive(p->listening, &r->body_transfer, work->op.desc.out, (size_t)h.bytes);
             return true;
         }
-        h.tag = -1; /* the body is received and dropped */
     }
-    return keep(p2p, peer, &h);
+    return keep(p2p, peer, &h, work != NULL);
 }
 
 /* Completes a message whose body has arrived. */

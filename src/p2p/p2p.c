@@ -99,6 +99,8 @@ mst_status msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *work) {
     msi_list_init(&r->node);
     if (work->op.desc.kind == MST_KIND_SEND)
         msi_list_push(&p2p->sending, &r->node);
+    else if (work->op.probe)
+        msi_p2p_begin_probe(p2p, work);
     else if (!msi_p2p_match_unexpected(p2p, work))
         msi_list_push(&p2p->posted, &r->node);
     return MST_OK;
@@ -119,7 +121,7 @@ static bool expects_nothing(const struct msi_p2p *p2p, const struct msi_p2p_peer
     return between_messages && msi_list_empty(&p2p->unexpected.kept) && msi_list_empty(&p2p->posted);
 }
 
-__attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, const struct msi_op *op) {
+__attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, struct msi_op *op) {
     const struct msi_comm *comm = p2p->peers->comm;
     size_t bytes = msi_op_bytes(op), n;
     if (op->desc.peer < 0 || op->bytes) return false;
@@ -139,15 +141,18 @@ __attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, const str
     }
     if (!came || n < MSI_P2P_HEADER) return false;
     struct msi_p2p_header h = msi_p2p_read_header(came);
-    bool matches = h.tag == op->desc.tag && h.dtype == op->desc.dtype && h.bytes == bytes;
+    bool matches =
+        msi_message_matches(op, op->desc.peer, h.tag) && h.dtype == op->desc.dtype && h.bytes == bytes;
     if (!matches || bytes > n - MSI_P2P_HEADER) return false;
     if (bytes) memcpy(op->desc.out, came + MSI_P2P_HEADER, bytes);
     in->ops->consume(in, MSI_P2P_HEADER + bytes);
+    op->desc.tag = h.tag;
     if (op->sender) *op->sender = op->desc.peer;
+    if (op->message) *op->message = (mst_message){op->desc.peer, h.tag, bytes};
     return true;
 }
 
-bool msi_p2p_message_now(struct msi_comm *comm, const struct msi_op *op) {
+bool msi_p2p_message_now(struct msi_comm *comm, struct msi_op *op) {
     struct msi_p2p *p2p = comm->state;
     if (!p2p->links) return false;
     return op->desc.kind == MST_KIND_SEND ? send_now(p2p, op) : receive_now(p2p, op);
@@ -199,7 +204,8 @@ static bool withdraw(struct msi_p2p *p2p, struct mst_work *work) {
     int peer = work->op.desc.peer;
     bool send = work->op.desc.kind == MST_KIND_SEND;
     msi_list_remove(&r->node);
-    if (send && !r->posted) return true;
+    if (work->op.probe) p2p->probes--;
+    if (work->op.probe || (send && !r->posted)) return true;
     if (send) {
         struct msi_wireup *w = outgoing(&p2p->links[peer]);
         struct msi_link *link = w->link;
@@ -224,7 +230,7 @@ bool msi_p2p_progress(struct msi_p2p *p2p) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
         next = at->next;
         if (msi_p2p_request(work)->complete) {
-            if (work->op.sender) *work->op.sender = work->source;
+            msi_comm_tell_message(work, work->source);
         } else {
             if (comm->failure.status != MST_OK && work->failure.status == MST_OK)
                 work->failure = comm->failure;

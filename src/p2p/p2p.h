@@ -8,8 +8,8 @@
  * A message is a header (length, tag, dtype) and a body. A header is matched with the first posted receive
  * that fits; the body then goes straight into the receiver's buffer. A message without a posted receive is
  * unexpected: it is taken off the link into memory of its own (unexpected.h), so that it does not block
- * others. Links send small bodies eagerly, and large ones between processes of a host by rendezvous
- * (transport/rendezvous.h).
+ * others. A probe finds an unexpected message as soon as its header has arrived. Links send small bodies
+ * eagerly, and large ones between processes of a host by rendezvous (transport/rendezvous.h).
  *
  * The first send on a link is complete only when the other rank has opened the link too; a later send is
  * complete when the link has taken the message.
@@ -38,6 +38,7 @@ struct msi_p2p {
     struct msi_list sending; /* sends under way, in order */
     struct msi_unexpected unexpected;
     int incoming;               /* ranks from which a part of a message has arrived */
+    int probes;                 /* that have found nothing yet */
     struct msi_p2p_peer *links; /* by rank; NULL before the first message */
 };
 
@@ -49,7 +50,7 @@ void msi_p2p_hang_up(struct msi_p2p *p2p);
 /* Begins a message. */
 mst_status msi_p2p_begin(struct msi_p2p *p2p, struct mst_work *work);
 /* The message_now slot of engines whose state begins with a struct msi_p2p. */
-bool msi_p2p_message_now(struct msi_comm *comm, const struct msi_op *op);
+bool msi_p2p_message_now(struct msi_comm *comm, struct msi_op *op);
 /* Advances all messages and ends those that are complete or have failed. True if anything moved or ended. */
 bool msi_p2p_progress(struct msi_p2p *p2p);
 

@@ -39,9 +39,13 @@ void msi_p2p_cut_off(struct msi_p2p *p2p, int rank, mst_status status, const cha
 /* Matches a receive that begins with an unexpected message. False if there is none. */
 bool msi_p2p_match_unexpected(struct msi_p2p *p2p, struct mst_work *work);
 
+/* Begins a probe. */
+void msi_p2p_begin_probe(struct msi_p2p *p2p, struct mst_work *work);
+
 /* Is a message expected? If not, incoming messages can stay on their links. */
 static inline bool msi_p2p_expects(const struct msi_p2p *p2p) {
-    return !msi_list_empty(&p2p->sending) || !msi_list_empty(&p2p->posted) || p2p->incoming > 0;
+    return !msi_list_empty(&p2p->sending) || !msi_list_empty(&p2p->posted) || p2p->incoming > 0 ||
+           p2p->probes > 0;
 }
 
 /* The header of a message: bytes, tag, dtype. */

@@ -63,7 +63,7 @@ struct msi_unexpected_msg *msi_unexpected_find(const struct msi_unexpected *unex
                                                const struct msi_op *op) {
     for (struct msi_list *at = unexpected->kept.next; at != &unexpected->kept; at = at->next) {
         struct msi_unexpected_msg *msg = msi_container(at, struct msi_unexpected_msg, node);
-        if (!msg->receive && msi_message_matches(op, msg->peer, msg->tag)) return msg;
+        if (!msg->receive && !msg->dropped && msi_message_matches(op, msg->peer, msg->tag)) return msg;
     }
     return NULL;
 }
@@ -95,7 +95,7 @@ void msi_unexpected_deliver(struct msi_unexpected *unexpected, struct msi_unexpe
 }
 
 void msi_unexpected_drop(struct msi_unexpected *unexpected, struct msi_unexpected_msg *msg) {
-    msg->tag = -1;
+    msg->dropped = true;
     if (msg->complete) end(unexpected, msg);
 }
 
@@ -103,7 +103,7 @@ void msi_unexpected_complete(struct msi_unexpected *unexpected, struct msi_unexp
     msg->complete = true;
     if (msg->receive)
         copy_out(unexpected, msg, msg->receive);
-    else if (msg->tag < 0)
+    else if (msg->dropped)
         end(unexpected, msg);
 }
 

@@ -11,11 +11,12 @@
 
 struct msi_unexpected_msg {
     struct msi_list node;
-    size_t room;   /* bytes allocated for data */
-    int peer, tag; /* tag < 0: it is dropped when it is complete */
+    size_t room; /* bytes allocated for data */
+    int peer, tag;
     mst_dtype dtype;
     size_t bytes;
     bool complete;
+    bool dropped;             /* it goes when it is complete */
     struct mst_work *receive; /* the receive that matched it before it was complete */
     struct msi_transfer body;
     char data[];
@@ -48,9 +49,11 @@ void msi_unexpected_complete(struct msi_unexpected *unexpected, struct msi_unexp
 /* A receive ends before the message that it matched is complete: another receive may match it. */
 void msi_unexpected_forget(const struct msi_unexpected *unexpected, const struct mst_work *work);
 
-/* Does a receive match a message of that rank with that tag? */
+/* Does a receive match a message of that rank with that tag? Messages of compositions have negative tags. */
 static inline bool msi_message_matches(const struct msi_op *op, int peer, int tag) {
-    return (op->desc.peer < 0 || op->desc.peer == peer) && op->desc.tag == tag;
+    int wanted = op->desc.tag;
+    return (op->desc.peer < 0 || op->desc.peer == peer) &&
+           (wanted == tag || (wanted == MST_ANY_TAG && tag >= 0));
 }
 
 #endif

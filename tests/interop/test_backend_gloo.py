@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import test_faults
+import test_probes
 from collective_kit import CollectiveTest
 from harness import BUILD, MUSTER, PROGRAMS, main
 
@@ -52,6 +53,10 @@ class Suite(Gloo, CollectiveTest):
         for n in (2, 4):
             self.run_suite(n, program=PROGRAMS / "blocking_messages", env=CHOICE)
 
+    def test_probes(self):
+        for n in (1, 2, 3):
+            self.run_suite(n, "calls", program=PROGRAMS / "probes", env=CHOICE)
+        self.run_suite(2, "threads", 3, 20, program=PROGRAMS / "probes", env=CHOICE)
 
     def test_pipelines(self):
         """Messages go all the way round: ranks that open their groups in another order than their neighbours wait in a circle."""
@@ -91,6 +96,10 @@ class Deaths(Gloo, test_faults.Deaths):
 
     def test_messages(self):
         self.die("ring")
+
+
+class Probes(Gloo, test_probes.Failures):
+    layouts = (None,)
 
 
 class Stops(Gloo, test_faults.Stops):

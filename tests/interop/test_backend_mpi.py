@@ -87,6 +87,10 @@ class Launched:
         """The ways of counts beyond an int, taken by small ones."""
         self.suite(3, MUSTER_MPI_LIMIT=50)
 
+    def test_probes(self):
+        for n in (1, 3):
+            self.succeed(self.launcher, n, PROGRAMS / "probes", "calls")
+
     def test_groups_alone(self):
         """Groups of all kinds, and never the world."""
         self.succeed(self.launcher, 4, PROGRAMS / "groups", 40)

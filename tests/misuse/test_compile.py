@@ -29,6 +29,9 @@ extern const void *ins[4];
 extern const size_t counts[4];
 extern int ranks[4];
 extern const char *const names[2], *const keys[2];
+extern mst_message message;
+extern bool found;
+extern int sender;
 extern int sum(int a, int b);
 #define LATER .timeout_ms = 10000, .group = NULL
 void test(void);
@@ -48,6 +51,9 @@ const void *ins[4] = {y, y + 4, y + 8, y + 12};
 const size_t counts[4] = {1, 1, 1, 1};
 int ranks[4];
 const char *const names[2] = {"dp", "tp"}, *const keys[2] = {"k", "k"};
+mst_message message;
+bool found;
+int sender;
 int sum(int a, int b);
 int sum(int a, int b) { return a + b; }
 int wrong;
@@ -89,7 +95,12 @@ mst_isend(x, 1, MST_F32, 0, .tag = 8, .group = NULL, .timeout_ms = 10000, .work 
 mst_recv(y, 1, MST_F32, sum(0, 0), .tag = 8)
 mst_wait(work)
 mst_send_bytes("a, {b}", 6, 0)
+mst_probe(0, &message, .tag = MST_ANY_TAG)
+mst_iprobe(MST_ANY_SOURCE, &found, &message)
 mst_recv_bytes(&bytes, 0)
+mst_send_recv(x, 1, 0, y, 1, 0, MST_F32)
+mst_send_recv(x, 1, MST_ANY_SOURCE, y, 1, sum(0, 0), MST_F32, .tag = 7, .message = &message)
+mst_send_recv(x, 0, MST_NO_RANK, NULL, 0, MST_NO_RANK, MST_F32, .sender = &sender)
 mst_broadcast_bytes(&bytes, "abc", 3, .root = 0)
 mst_all_gather_bytes(strings, "abc", 3)
 mst_new_group(ranks, 1, &group)
@@ -204,6 +215,12 @@ REJECTED = {
     "mst_send_bytes((char[]){1, 2}, 2, .tag = 1)": TOO_FEW,
     "mst_recv_bytes(&bytes)": TOO_FEW,
     "mst_recv_bytes(&bytes, .tag = 1)": TOO_FEW,
+    "mst_send_recv(x, 1, 0, y, 1, 0)": TOO_FEW,
+    "mst_send_recv(x, 1, 0, y, 1, 0, .tag = 1)": TOO_FEW,
+    "mst_send_recv(x, 2, 0, x + 1, 2, 0, MST_F32)": "out and in overlap",
+    "mst_probe(0)": TOO_FEW,
+    "mst_probe(0, .tag = 1)": TOO_FEW,
+    "mst_iprobe(0, &found)": TOO_FEW,
     "mst_all_reduce(x, 2)": TOO_FEW,
     "mst_all_reduce(x, 2, .op = MST_MAX)": TOO_FEW,
     "mst_broadcast((float[]){1, 2}, 2, .root = 0)": TOO_FEW,

@@ -8,6 +8,7 @@
  *   backends limit        data longer than a value of the store (MUSTER_STORE_MAX_VALUE=64K)
  *   backends mistakes     invalid calls
  *   backends refused      operations that a backend cannot do, not even composed
+ *   backends probes       probes and receives with any tag, which a backend lacks
  *   backends memories     a backend for two kinds of memory; ranks use different ones
  *   backends batches      two threads that batch on one group at the same time
  *   backends streams      the group's thread polls operations of a stream for a limited time
@@ -237,6 +238,32 @@ static void limit(void) {
     check_sum(group);
 }
 
+/* They are rejected with a remedy, and fail alone. */
+static void probes(void) {
+    int all[16], value = me, got = -1, next = (me + 1) % size, last = (me + size - 1) % size;
+    bool found;
+    mst_group *group;
+    mst_bytes bytes;
+    for (int r = 0; r < size; r++) all[r] = r;
+    OK(mst_new_group(all, size, &group, .backend = "minimal"));
+    check_sum(group);
+    CHECK(mst_probe(last, NULL, .group = group) == MST_ERR_UNSUPPORTED);
+    CHECK(strstr(mst_error(), "backend 'minimal' has no probes; use the native backend"));
+    CHECK(mst_iprobe(last, &found, NULL, .group = group) == MST_ERR_UNSUPPORTED);
+    CHECK(mst_recv(&got, 1, MST_I32, last, .tag = MST_ANY_TAG, .group = group) == MST_ERR_UNSUPPORTED);
+    CHECK(strstr(mst_error(), "'minimal' has no receives with any tag; name the sender and the tag"));
+    OK(mst_send_recv(&got, 1, last, &value, 1, next, MST_I32, .tag = 3, .group = group));
+    CHECK(got == last);
+    if (me == 0) OK(mst_send_bytes("abc", 3, 1, .group = group));
+    if (me == 1) {
+        mst_message m;
+        OK(mst_recv_bytes(&bytes, MST_ANY_SOURCE, .group = group, .message = &m));
+        CHECK(bytes.len == 3 && m.sender == 0 && m.tag == 0 && m.bytes == 3);
+        mst_bytes_free(&bytes);
+    }
+    check_sum(group);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (!strcmp(what, "differ")) register_second();
@@ -249,6 +276,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "limit")) limit();
     if (!strcmp(what, "mistakes")) mistakes();
     if (!strcmp(what, "refused")) refused();
+    if (!strcmp(what, "probes")) probes();
     if (!strcmp(what, "memories")) memories();
     if (!strcmp(what, "batches")) batches();
     if (!strcmp(what, "streams")) streams();

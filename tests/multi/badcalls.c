@@ -148,7 +148,9 @@ static void ranks_and_times(void) {
     INVALID("dst", mst_send(out, 4, MST_F32, size));
     INVALID("dst", mst_send(out, 4, MST_F32, MST_ANY_SOURCE));
     INVALID("src", mst_recv(out, 4, MST_F32, size));
-    INVALID("src", mst_recv(out, 4, MST_F32, -2));
+    INVALID("src", mst_recv(out, 4, MST_F32, MST_NO_RANK));
+    INVALID("src", mst_probe(MST_NO_RANK, NULL));
+    INVALID("dst", mst_send_recv(out, 4, me, in, 4, MST_ANY_SOURCE, MST_F32));
     INVALID("timeout_ms", mst_all_reduce(out, 4, MST_F32, .timeout_ms = -5));
     INVALID("timeout_ms", mst_monitored_barrier(.timeout_ms = -1));
     INVALID("timeout_ms", mst_recv(out, 4, MST_F32, me, .timeout_ms = -1));

@@ -188,6 +188,7 @@ static void every_message(mst_group *g) {
         bytes = (mst_bytes){NULL, 0};
     }
     mst_bytes_free(&bytes);
+    ONCE(send_recv, mst_send_recv(out, 8, peer, in, 8, peer, MST_F32, .group = g));
     ONCE(batch_isend_irecv, mst_batch_isend_irecv(both, 2, works, .group = g));
     for (int i = 0; i < 2; i++) check(mst_wait(works[i]), "wait");
 }

@@ -36,6 +36,9 @@ class Choices(RanksTest):
     def test_refused(self):
         self.assertEqual(self.run_ranks(3, "refused").count("] ok"), 3)
 
+    def test_probes(self):
+        self.assertEqual(self.run_ranks(3, "probes").count("] ok"), 3)
+
     def test_memories(self):
         self.assertEqual(self.run_ranks(2, "memories").count("] ok"), 2)
 

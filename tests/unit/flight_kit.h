@@ -4,7 +4,7 @@
 
 #include "prof/flight/view.h"
 
-#include <muster/dtype.h>
+#include <muster/comm.h>
 #include <string.h>
 
 #define KIT_SECOND     UINT64_C(100000000) /* in ticks */

@@ -112,7 +112,9 @@ static void forms_are_seen(void **state) {
     assert_int_equal(msi_op_forms(&op, 1, 3), MST_FORM_TAG);
     op.peer = -1;
     assert_int_equal(msi_op_forms(&op, 1, 3), MST_FORM_TAG | MST_FORM_ANY_SOURCE);
-    op.tag = -1; /* muster's own */
+    op.tag = MST_ANY_TAG;
+    assert_int_equal(msi_op_forms(&op, 1, 3), MST_FORM_ANY_TAG | MST_FORM_ANY_SOURCE);
+    op.tag = MST_INTERNAL_TAG;
     assert_int_equal(msi_op_forms(&op, 1, 3), MST_FORM_ANY_SOURCE);
 }
 

@@ -179,7 +179,7 @@ static void what_goes_on_is_read(void **state) {
                                    .count = 7,
                                    .type = MSI_FLIGHT_RECV,
                                    .peer = -1,
-                                   .tag = 3};
+                                   .tag = MST_ANY_TAG};
     struct msi_flight_entry_ref ref = msi_flight_begin(&call, msi_tick());
     msi_flight_started(ref);
     assert_true(msi_flight_read_own(&snapshot));
@@ -190,17 +190,19 @@ static void what_goes_on_is_read(void **state) {
     assert_string_equal(op->site, "train.c:88");
     assert_true(op->seq == MSI_FLIGHT_NO_NUMBER);
     assert_int_equal(op->type, MSI_FLIGHT_RECV);
-    assert_int_equal(op->tag, 3);
+    assert_int_equal(op->tag, MST_ANY_TAG);
     assert_int_equal(op->peer, -1);
     assert_int_equal(op->group, other & 0xffff);
     assert_int_equal(op->state, MSI_FLIGHT_STARTED);
     msi_flight_number(ref, 5);
-    msi_flight_peer(ref, 2);
+    msi_flight_match(ref, 2, 3);
     msi_flight_done(ref, true, msi_tick());
     assert_true(msi_flight_read_own(&snapshot));
     assert_null(msi_flight_current(&view));
     assert_int_equal(view.ops[0].seq, 5);
     assert_int_equal(view.ops[0].peer, 2);
+    assert_int_equal(view.ops[0].tag, 3);
+    assert_int_equal(view.ops[0].type, MSI_FLIGHT_RECV);
     assert_true(view.ops[0].end >= view.ops[0].begin && view.ops[0].end <= view.now);
 }
 

@@ -109,6 +109,8 @@ static void what_a_rank_does(void **state) {
                         "0.050 s");
     message(2, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, -1, 7, MSI_FLIGHT_NO_NUMBER);
     assert_contains(rank_text(2), "in mst_recv from any rank with tag 7 of world (4 ranks), at train.c:50");
+    message(1, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 0, MST_ANY_TAG, MSI_FLIGHT_NO_NUMBER);
+    assert_contains(rank_text(1), "in mst_recv from rank 0 with any tag of world (4 ranks), at train.c:50");
     absent[3] = true;
     assert_string_equal(rank_text(3), "has recorded nothing");
 }
@@ -358,6 +360,16 @@ static void tags_out_of_order(void **state) {
     assert_diagnosis(MSI_DIAGNOSIS_TOGETHER, "");
 }
 
+/* Any tag: messages that were sent have been received before; one that is being sent would match. */
+static void any_tag(void **state) {
+    (void)state;
+    message(1, SEND, MSI_FLIGHT_DONE, MSI_FLIGHT_SEND, 0, 5, 0);
+    message(0, RECV, MSI_FLIGHT_STARTED, MSI_FLIGHT_RECV, 1, MST_ANY_TAG, MSI_FLIGHT_NO_NUMBER);
+    assert_diagnosis(MSI_DIAGNOSIS_BEHIND, "1");
+    message(1, SEND, MSI_FLIGHT_STARTED, MSI_FLIGHT_SEND, 0, 4, 0);
+    assert_diagnosis(MSI_DIAGNOSIS_TOGETHER, "");
+}
+
 static void a_send_that_nobody_takes(void **state) {
     (void)state;
     message(0, SEND, MSI_FLIGHT_STARTED, MSI_FLIGHT_SEND, 1, 0, 3);
@@ -481,6 +493,7 @@ int main(void) {
         cmocka_unit_test_setup(a_message_that_does_not_come, set_up),
         cmocka_unit_test_setup(two_messages_of_which_one_was_sent, set_up),
         cmocka_unit_test_setup(tags_out_of_order, set_up),
+        cmocka_unit_test_setup(any_tag, set_up),
         cmocka_unit_test_setup(a_send_that_nobody_takes, set_up),
         cmocka_unit_test_setup(ways_of_a_batch, set_up),
         cmocka_unit_test_setup(a_circle, set_up),

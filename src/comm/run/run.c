@@ -83,10 +83,11 @@ static mst_status begin(struct mst_work *work) {
         msi_list_push(&comm->ops.queue, &work->node);
         return MST_OK;
     }
+    work->wild = msi_op_is_wild(&work->op);
     mst_status st = comm->engine->begin ? comm->engine->begin(work) : MST_OK;
     if (st != MST_OK) return st;
     comm->batch.messages |= batched;
-    if (work->op.desc.peer >= 0) msi_comm_number(work, work->op.desc.peer);
+    if (!work->wild && !work->op.probe) msi_comm_number(work, work->op.desc.peer);
     msi_op_trace_start(&work->op_trace);
     msi_list_push(&comm->ops.messages, &work->node);
     return MST_OK;
@@ -199,7 +200,7 @@ static mst_status run_here(struct mst_work *work) {
     return st;
 }
 
-bool msi_comm_message_now(struct msi_comm *comm, const struct msi_op *op) {
+bool msi_comm_message_now(struct msi_comm *comm, struct msi_op *op) {
     if (!comm->engine->message_now || !msi_lock_try(&comm->lock)) return false;
     bool done = !comm->threaded && comm->failure.status == MST_OK && comm->engine->message_now(comm, op);
     msi_comm_unlock(comm);
@@ -255,6 +256,51 @@ mst_status msi_comm_check_stream(const struct msi_comm *comm) {
     if (comm->engine->enqueue) return MST_OK;
     return msi_fail(MST_ERR_INVALID, "leave it out, or use a backend for devices such as nccl",
                     ".stream is given, but the buffer's backend has no streams");
+}
+
+mst_status msi_comm_start(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    mst_status st = msi_comm_in_callback() ? msi_comm_refuse_waiting() : msi_comm_join(work);
+    if (st == MST_OK) st = begin(work);
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    wake(comm);
+    msi_condition_tell(&comm->changed);
+    msi_comm_unlock(comm);
+    return MST_OK;
+}
+
+mst_status msi_comm_complete(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    msi_comm_lock(comm);
+    mst_status st = run_alone(work);
+    msi_comm_unlock(comm);
+    if (st != MST_OK) msi_flight_keep();
+    return st;
+}
+
+/* Ends a probe that has found nothing. */
+static void withdraw(struct mst_work *work) {
+    bool alone = work->comm->failure.status == MST_OK;
+    if (alone) work->failure.status = MST_ERR_CANCELLED;
+    while (!work->done) msi_comm_advance(work->comm);
+    if (alone) work->failure.status = MST_OK;
+}
+
+mst_status msi_comm_probe_now(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    mst_status st = msi_comm_join(work);
+    if (st == MST_OK) st = begin(work);
+    if (st != MST_OK) return msi_comm_refuse(work, st);
+    /* A program that probes in a loop takes the place of the communicator's thread. */
+    if (msi_comm_help(comm) || work->done)
+        comm->waiting.tests = (struct msi_idle){0};
+    else
+        msi_comm_idle(comm, &comm->waiting.tests, false);
+    if (!work->done) withdraw(work);
+    st = msi_comm_explain(work);
+    msi_comm_release_op(work);
+    if (st != MST_OK) msi_flight_keep();
+    return st;
 }
 
 mst_status msi_comm_enqueue(struct mst_work *work) {

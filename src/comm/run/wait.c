@@ -10,6 +10,7 @@
 #include "comm/wait_reports.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -66,14 +67,14 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
 
 /* No message arrived, or none was received, in time. */
 static mst_status say_unmatched(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
-    char who[200] = "any rank";
+    char who[200] = "any rank", tag[32] = "any tag";
     *culprit = msi_comm_peer(work);
     if (*culprit >= 0) msi_comm_show(comm, *culprit, who, sizeof who);
+    if (work->op.desc.tag >= 0) snprintf(tag, sizeof tag, "tag %d", work->op.desc.tag);
     return msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
-                    work->op.desc.kind == MST_KIND_SEND
-                        ? "%s has not received the message with tag %d in time"
-                        : "no message from %s with tag %d arrived in time",
-                    who, work->op.desc.tag);
+                    work->op.desc.kind == MST_KIND_SEND ? "%s has not received the message with %s in time"
+                                                        : "no message from %s with %s arrived in time",
+                    who, tag);
 }
 
 /* Fails the operation if its deadline has passed or it was cancelled; true if so. */

@@ -63,6 +63,7 @@ unsigned msi_op_forms(const mst_backend_op *op, int rank, int ranks) {
     if (op->in_counts || op->out_counts) forms |= MST_FORM_UNEVEN;
     if (op->in_list || op->out_list) forms |= MST_FORM_LISTS;
     if (message && op->tag > 0) forms |= MST_FORM_TAG;
+    if (message && op->tag == MST_ANY_TAG) forms |= MST_FORM_ANY_TAG;
     if (message && op->peer < 0) forms |= MST_FORM_ANY_SOURCE;
     if (overlaps(op, rank, ranks)) forms |= MST_FORM_IN_PLACE;
     return forms;
@@ -162,7 +163,7 @@ mst_status msi_compose_message(struct msi_composer *c, const mst_backend_op *op,
     mst_backend_op message =
         msi_compose_sub(op, peer.send ? MST_KIND_SEND : MST_KIND_RECV, NULL, NULL, count);
     message.peer = peer.rank;
-    message.tag = -1;
+    message.tag = MST_INTERNAL_TAG;
     if (peer.send)
         message.in = buf;
     else

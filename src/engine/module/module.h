@@ -59,12 +59,12 @@ struct msi_module {
     int64_t watch_at;      /* when to check next whether the ranks are alive */
 };
 
-/* The state of one operation: a message of variable length is sent as its length and its body. */
+/* The state of one operation. See p2p.c for messages of variable length. */
 struct msi_module_op {
     void *buf;
     uint64_t length;
-    bool body;       /* the body is under way */
-    bool any_source; /* the program named no sender */
+    bool body;    /* the body is under way */
+    bool looking; /* the backend looks for the message, and knows nothing of the operation */
 };
 
 static inline struct msi_module *msi_module(const struct msi_comm *comm) {

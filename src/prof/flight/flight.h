@@ -59,7 +59,7 @@ struct msi_flight_entry {
     _Atomic uint64_t begin, end; /* ticks; end 0: not known, as only failures read the clock for this */
     _Atomic uint64_t site_group; /* call site; from bit 32 the group's entry, from bit 48 its generation */
     _Atomic uint64_t dtype_peer; /* dtype; from bit 32 the peer's global rank + 1, 0: none, or any source */
-    _Atomic uint64_t tag_type;   /* tag; from bit 32 enum msi_flight_type */
+    _Atomic uint64_t tag_type;   /* tag, -1: any; from bit 32 enum msi_flight_type */
 };
 _Static_assert(sizeof(struct msi_flight_entry) == 64, "one cache line");
 
@@ -92,7 +92,7 @@ struct msi_flight_call {
     uint64_t seq, count;
     int dtype;
     enum msi_flight_type type;
-    int peer, tag; /* of a message: global rank, -1: any */
+    int peer, tag; /* of a message: global rank; -1: any */
 };
 
 /* Begins to record; call it after the rank state was opened. Later calls do nothing. */
@@ -169,16 +169,17 @@ static inline bool msi_flight_has(struct msi_flight_entry_ref ref) {
     return atomic_load_explicit(&ref.entry->number_state, memory_order_relaxed) >> 3 == ref.number;
 }
 
-/* Sets the number or the peer of a message, which may be known only after it began. */
+/* Sets the number, or the peer and the tag of a message, which may be known only after it began. */
 static inline void msi_flight_number(struct msi_flight_entry_ref ref, uint64_t number) {
     if (msi_flight_has(ref)) atomic_store_explicit(&ref.entry->seq, number, memory_order_relaxed);
 }
-static inline void msi_flight_peer(struct msi_flight_entry_ref ref, int peer) {
+static inline void msi_flight_match(struct msi_flight_entry_ref ref, int peer, int tag) {
     uint64_t dtype_peer = atomic_load_explicit(&ref.entry->dtype_peer, memory_order_relaxed);
-    if (msi_flight_has(ref))
-        atomic_store_explicit(&ref.entry->dtype_peer,
-                              (uint32_t)dtype_peer | (uint64_t)(uint32_t)(peer + 1) << 32,
-                              memory_order_relaxed);
+    uint64_t tag_type = atomic_load_explicit(&ref.entry->tag_type, memory_order_relaxed);
+    if (!msi_flight_has(ref)) return;
+    atomic_store_explicit(&ref.entry->dtype_peer, (uint32_t)dtype_peer | (uint64_t)(uint32_t)(peer + 1) << 32,
+                          memory_order_relaxed);
+    atomic_store_explicit(&ref.entry->tag_type, (uint32_t)tag | tag_type >> 32 << 32, memory_order_relaxed);
 }
 
 static inline void msi_flight_started(struct msi_flight_entry_ref ref) {

@@ -1,7 +1,7 @@
 /* text.c - diagnoses, operations and ranks as text. See diagnose.h. */
 #include "prof/flight/diagnose.h"
 
-#include <muster/dtype.h>
+#include <muster/comm.h>
 #include <string.h>
 
 enum { LISTED_MOST = 8, DESCRIBED_MOST = 4 };
@@ -42,7 +42,10 @@ static void print_call(const struct msi_flight_view *view, const struct msi_flig
             msi_buf_add_format(to, " rank %d", op->peer);
         else
             msi_buf_add_format(to, " any rank");
-        if (op->tag) msi_buf_add_format(to, " with tag %d", op->tag);
+        if (op->tag == MST_ANY_TAG)
+            msi_buf_add_format(to, " with any tag");
+        else if (op->tag)
+            msi_buf_add_format(to, " with tag %d", op->tag);
     }
     msi_buf_add_format(to, " of ");
     print_group(&view->groups[op->group], to);

@@ -1,7 +1,7 @@
 /* view.c - see view.h. */
 #include "prof/flight/view.h"
 
-#include <muster/dtype.h>
+#include <muster/comm.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,21 +106,21 @@ static void read_entry(const struct msi_flight *f, uint64_t at, const struct clo
     if (site >= MSI_FLIGHT_SITE_ENTRIES || (site_group >> 32 & 0xffff) >= MSI_FLIGHT_GROUPS ||
         tag_type >> 32 > MSI_FLIGHT_RECV)
         return;
-    s->ops[s->view.n] =
-        (struct msi_flight_op){.number = number,
-                               .seq = get(entry->seq),
-                               .count = get(entry->count),
-                               .state = (enum msi_flight_state)state,
-                               .begin = time_of(clock, get(entry->begin)),
-                               .end = state >= MSI_FLIGHT_DONE ? time_of(clock, end) : MSI_FLIGHT_UNKNOWN,
-                               .group = (int)(site_group >> 32),
-                               .name = s->sites[site].name,
-                               .site = s->sites[site].site,
-                               .function = s->sites[site].function,
-                               .dtype = dtype < MST_DTYPE_COUNT ? (int)dtype : 0,
-                               .type = (enum msi_flight_type)(tag_type >> 32),
-                               .peer = int_or_0(dtype_peer >> 32) - 1,
-                               .tag = int_or_0((uint32_t)tag_type)};
+    s->ops[s->view.n] = (struct msi_flight_op){
+        .number = number,
+        .seq = get(entry->seq),
+        .count = get(entry->count),
+        .state = (enum msi_flight_state)state,
+        .begin = time_of(clock, get(entry->begin)),
+        .end = state >= MSI_FLIGHT_DONE ? time_of(clock, end) : MSI_FLIGHT_UNKNOWN,
+        .group = (int)(site_group >> 32),
+        .name = s->sites[site].name,
+        .site = s->sites[site].site,
+        .function = s->sites[site].function,
+        .dtype = dtype < MST_DTYPE_COUNT ? (int)dtype : 0,
+        .type = (enum msi_flight_type)(tag_type >> 32),
+        .peer = int_or_0(dtype_peer >> 32) - 1,
+        .tag = (uint32_t)tag_type == UINT32_MAX ? MST_ANY_TAG : int_or_0((uint32_t)tag_type)};
     msi_fence_reads();
     /* Another state of the same operation changes no field but the end. */
     if (get(entry->number_state) >> 3 == number) s->view.n++;

@@ -41,7 +41,7 @@ struct msi_flight_op {
     const char *function;
     int dtype; /* 0: none */
     enum msi_flight_type type;
-    int peer, tag; /* of a message: global rank, -1: any */
+    int peer, tag; /* of a message: global rank; -1: any */
 };
 
 struct msi_flight_view {

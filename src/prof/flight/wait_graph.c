@@ -1,6 +1,7 @@
 /* wait_graph.c - see wait_graph.h. */
 #include "prof/flight/wait_graph.h"
 
+#include <muster/comm.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,17 +169,24 @@ static void find_late(const struct msi_wait_graph *g, struct msi_wait_graph_grou
     }
 }
 
+/* Can the two be one message? A receive with any tag that is not over has got none of the sends that are. */
+static bool tags_meet(const struct msi_flight_op *op, const struct msi_flight_op *other) {
+    if (op->tag == MST_ANY_TAG) return !msi_flight_is_over(other);
+    return other->tag == op->tag || other->tag == MST_ANY_TAG;
+}
+
 /* Has the peer called the matching operation? A message without a number matches any. */
 static bool has_met(const struct msi_wait_graph *g, int rank, const struct msi_flight_op *op) {
     const struct msi_flight_view *view = g->ranks[op->peer].view;
     enum msi_flight_type type = op->type == MSI_FLIGHT_SEND ? MSI_FLIGHT_RECV : MSI_FLIGHT_SEND;
     for (int k = 0; k < view->n; k++) {
         const struct msi_flight_op *other = &view->ops[k];
-        if (other->type != type || other->tag != op->tag ||
+        if (other->type != type || !tags_meet(op, other) || (other->peer >= 0 && other->peer != rank) ||
             !msi_flight_same_group(&view->groups[other->group], msi_wait_graph_group_of(g, rank, op)))
             continue;
-        if (other->peer < 0 && !msi_flight_is_over(other)) return true; /* from any source */
-        if (other->peer != rank || other->seq == MSI_FLIGHT_NO_NUMBER) continue;
+        bool wild = other->peer < 0 || other->tag == MST_ANY_TAG;
+        if (wild && !msi_flight_is_over(other)) return true;
+        if (wild || other->seq == MSI_FLIGHT_NO_NUMBER) continue;
         if (op->seq == MSI_FLIGHT_NO_NUMBER || other->seq >= op->seq) return true;
     }
     return false;

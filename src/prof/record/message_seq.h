@@ -1,10 +1,10 @@
 /*
  * message_seq.h - numbers the messages of a communicator: 0, 1, 2, … per peer, tag and direction.
  *
- * A message gets its number when it is issued; a receive from any source gets it when it is matched. Messages
- * arrive in the order in which they were sent, so both sides give a message the same number. Exception: if a
- * receive from any source is posted before a receive from the rank that it then matches, the two numbers are
- * exchanged.
+ * A message gets its number when it is issued; a receive from any source or with any tag gets it when it is
+ * matched. Messages arrive in the order in which they were sent, so both sides give a message the same
+ * number. Exception: if such a receive is posted before one that names the rank and the tag that it then
+ * matches, the two numbers are exchanged.
  *
  * Messages of streams beyond MSI_MESSAGE_STREAMS all get number 0, which is right for programs that use each
  * tag once. One thread at a time.
@@ -26,7 +26,7 @@ struct msi_message_seq {
 /* The stream's next number; NULL: the stream is not counted, for lack of space or memory. */
 uint64_t *msi_message_seq_find(struct msi_message_seq *seq, uint64_t key, bool send);
 
-/* peer: rank in the communicator; tags are not negative. */
+/* peer: rank in the communicator. */
 static inline uint64_t *msi_message_seq_at(struct msi_message_seq *seq, int peer, int tag, bool send) {
     uint64_t key = (uint64_t)send << 63 | (uint64_t)(uint32_t)peer << 32 | (uint32_t)tag;
     uint64_t *last = seq->last[send];

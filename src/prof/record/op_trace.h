@@ -54,9 +54,10 @@ static inline void msi_op_trace_number(struct msi_op_trace *trace, uint64_t numb
     if (trace->on & MSI_SINK_FLIGHT) msi_flight_number(trace->ref, number);
     trace->record.seq = number;
 }
-/* Sets the source of a receive from any source. */
-static inline void msi_op_trace_peer(struct msi_op_trace *trace, int peer) {
-    if (trace->on & MSI_SINK_FLIGHT) msi_flight_peer(trace->ref, peer);
+/* Sets the source and the tag of a receive that left one of them open. */
+static inline void msi_op_trace_match(struct msi_op_trace *trace, int peer, int tag) {
+    if (trace->on & MSI_SINK_FLIGHT) msi_flight_match(trace->ref, peer, tag);
+    trace->record.tag = tag;
 }
 
 /* The operation has finished; switches the trace off. */

@@ -101,6 +101,17 @@ static mst_status irecv(const struct args *a) {
     call.work = &begun;
     return mst_irecv_with(out_of(a), a->count, a->dtype, a->peer, &call);
 }
+static mst_status send_recv(const struct args *a) {
+    return mst_send_recv_with(out_of(a), a->count, a->peer, in_of(a), a->count, a->peer, a->dtype, &a->call);
+}
+static mst_status probe(const struct args *a) {
+    mst_message found;
+    return mst_probe_with(a->peer, &found, &a->call);
+}
+static mst_status iprobe(const struct args *a) {
+    bool found;
+    return mst_iprobe_with(a->peer, a->no_out ? NULL : &found, NULL, &a->call);
+}
 static mst_status batch_isend_irecv(const struct args *a) {
     mst_work *begun = NULL;
     mst_p2p op = {out_of(a), a->count, a->dtype, a->peer, 0, false};
@@ -185,21 +196,25 @@ static const struct call {
     {"mst_all_gather_coalesced", all_gather_coalesced, TENSOR, "", "outs", "ins"},
     {"mst_reduce_scatter_coalesced", reduce_scatter_coalesced, TENSOR | REDUCES, REDUCTION, "outs", "ins"},
     {"mst_send", send, TENSOR | PEER | MESSAGE, "tag", NULL, "buf"},
-    {"mst_recv", recv, TENSOR | PEER | MESSAGE, "tag sender", "buf", NULL},
+    {"mst_recv", recv, TENSOR | PEER | MESSAGE, "tag sender message", "buf", NULL},
     {"mst_isend", isend, TENSOR | PEER | MESSAGE, "tag", NULL, "buf"},
-    {"mst_irecv", irecv, TENSOR | PEER | MESSAGE, "tag sender", "buf", NULL},
+    {"mst_irecv", irecv, TENSOR | PEER | MESSAGE, "tag sender message", "buf", NULL},
+    {"mst_send_recv", send_recv, TENSOR | PEER | MESSAGE | BLOCKS, "tag sender message", "out", "in"},
+    {"mst_probe", probe, PEER | MESSAGE | BLOCKS, "tag", NULL, NULL},
+    {"mst_iprobe", iprobe, PEER | MESSAGE | BLOCKS, "tag", "found", NULL},
     {"mst_batch_isend_irecv", batch_isend_irecv, TENSOR | PEER | BLOCKS, "", "buf", NULL},
     {"mst_broadcast_bytes", broadcast_bytes, ROOTED | BLOCKS, "root", "out", "data"},
     {"mst_all_gather_bytes", all_gather_bytes, BLOCKS, "", "outs", "data"},
     {"mst_gather_bytes", gather_bytes, ROOTED | BLOCKS, "root", "outs", "data"},
     {"mst_scatter_bytes", scatter_bytes, ROOTED | BLOCKS, "root", "out", "ins"},
     {"mst_send_bytes", send_bytes, PEER | MESSAGE | BLOCKS, "tag", NULL, "data"},
-    {"mst_recv_bytes", recv_bytes, PEER | MESSAGE | BLOCKS, "tag sender", "out", NULL},
+    {"mst_recv_bytes", recv_bytes, PEER | MESSAGE | BLOCKS, "tag sender message", "out", NULL},
     {"mst_alloc", alloc, BLOCKS | MEMORY, "", "memory", NULL},
 };
 
 static const size_t one[RANKS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
 static int sender;
+static mst_message message;
 
 static void set_op(mst_call *c) {
     c->op = MST_MAX;
@@ -234,6 +249,9 @@ static void set_out_splits(mst_call *c) {
 static void set_sender(mst_call *c) {
     c->sender = &sender;
 }
+static void set_message(mst_call *c) {
+    c->message = &message;
+}
 static const struct {
     const char *name;
     void (*set)(mst_call *c);
@@ -247,7 +265,8 @@ static const struct {
                {"counts", set_counts},
                {"in_splits", set_in_splits},
                {"out_splits", set_out_splits},
-               {"sender", set_sender}};
+               {"sender", set_sender},
+               {"message", set_message}};
 
 /* Whether the list of words contains the word. */
 static bool uses(const char *words, const char *word) {
@@ -333,7 +352,7 @@ static void reductions(const struct call *c) {
 }
 
 static void ranks(const struct call *c) {
-    static const int wrong[] = {1, -2, 1 << 30};
+    static const int wrong[] = {1, -3, 1 << 30};
     char what[64];
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct args a = good();
@@ -346,8 +365,10 @@ static void ranks(const struct call *c) {
         if (c->has & PEER) expect(c, what, "MST_ERR_INVALID", "\\b(src|dst|peer)\\b", &a);
     }
     struct args a = good();
-    a.call.tag = -1;
-    if (c->has & MESSAGE) expect(c, "tag -1", "MST_ERR_INVALID", "\\.tag\\b", &a);
+    a.call.tag = MST_ANY_TAG;
+    if (c->has & MESSAGE && c->in) expect(c, "any tag", "MST_ERR_INVALID", "\\.tag\\b", &a);
+    a.call.tag = -2;
+    if (c->has & MESSAGE) expect(c, "tag -2", "MST_ERR_INVALID", "\\.tag\\b", &a);
 }
 
 static void common_options(const struct call *c) {

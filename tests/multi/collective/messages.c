@@ -85,6 +85,13 @@ static mst_status call_ring(struct run *run, mst_call *call) {
     return receive_from(run, call, left(run), 0, run->out_list[0], run->shape.count, NULL);
 }
 
+static mst_status call_send_recv(struct run *run, mst_call *call) {
+    mst_call one = message(run, call, 0);
+    size_t count = run->shape.count;
+    return mst_send_recv_with(run->out_list[0], count, left(run), run->in_list[0], count, right(run),
+                              run->shape.dtype, &one);
+}
+
 /* The root receives from any source. */
 static void plan_any_source(struct run *run) {
     size_t count = run->shape.count;
@@ -243,6 +250,7 @@ static mst_status call_send_bytes(struct run *run, mst_call *call) {
 const struct operation messaging[] = {
     {"send", OWN_WORKS, plan_send, call_send, settle_send},
     {"ring", OWN_WORKS, plan_ring, call_ring, NULL},
+    {"send_recv", BLOCKS_ONLY, plan_ring, call_send_recv, NULL},
     {"any_source", OWN_WORKS | TAGGED, plan_any_source, call_any_source, settle_any_source},
     {"tags", OWN_WORKS | TAGGED, plan_tags, call_tags, NULL},
     {"ordered", OWN_WORKS, plan_tags, call_ordered, NULL},

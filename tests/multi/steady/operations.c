@@ -168,6 +168,23 @@ static mst_status send_early(const struct setting *at, mst_call *call, int call_
     return st == MST_OK ? mst_recv_with(at->out, count, MST_F32, left(at), call) : st;
 }
 
+/* Both directions at once: small messages that go at once, and large ones. */
+static mst_status send_recv_at_once(const struct setting *at, mst_call *call, int call_number) {
+    size_t count = call_number % 50 ? SMALL : STEADY_LARGE / 100;
+    return mst_send_recv_with(at->out, count, left(at), at->in, count, right(at), MST_F32, call);
+}
+
+/* The messages are unexpected, and received with any tag. */
+static mst_status probe_recv(const struct setting *at, mst_call *call, int call_number) {
+    mst_message m;
+    (void)call_number;
+    call->tag = TAG;
+    mst_status st = mst_send_with(at->in, SMALL, MST_F32, right(at), call);
+    call->tag = MST_ANY_TAG;
+    if (st == MST_OK) st = mst_probe_with(left(at), &m, call);
+    return st == MST_OK ? mst_recv_with(at->out, SMALL, MST_F32, MST_ANY_SOURCE, call) : st;
+}
+
 static mst_status isend_irecv(const struct setting *at, mst_call *call, int call_number) {
     mst_work **works = call->work;
     (void)call_number;
@@ -212,6 +229,8 @@ const struct operation operations[] = {
     {"all_reduce_coalesced", all_reduce_coalesced, ALL_FORMS},
     {"send and recv", send_recv, BLOCKING_ONLY},
     {"send before recv", send_early, BLOCKING_ONLY},
+    {"send_recv", send_recv_at_once, BLOCKING_ONLY},
+    {"send, probe and recv", probe_recv, BLOCKING_ONLY},
     {"isend and irecv", isend_irecv, WORKS_ONLY},
     {"batch_isend_irecv", batch, WORKS_ONLY},
     {0},

@@ -148,7 +148,7 @@ static void read_operation(struct msi_json *in, void *object) {
         REPORT_FIELD("count", NUMBER, AT(count), 0, INT64_MAX),
         REPORT_FIELD("dir", TEXT, AT(dir), 0, 0),
         REPORT_FIELD("peer", NUMBER, AT(peer), -1, REPORT_RANKS_MOST),
-        REPORT_FIELD("tag", NUMBER, AT(tag), 0, INT32_MAX),
+        REPORT_FIELD("tag", NUMBER, AT(tag), -1, INT32_MAX),
         REPORT_FIELD("site", TEXT, AT(site), 0, 0),
         REPORT_FIELD("function", TEXT, AT(function), 0, 0),
         REPORT_FIELD("begin_us", US, AT(begin), -NS_MOST, NS_MOST),
