@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "coll/cost/select.h"
 #include "comm/op.h"
-#include "os/wait.h"
+#include "os/slow.h"
 #include "prof/record/op_trace.h"
 #include "store/store.h"
 
@@ -68,6 +68,7 @@ struct msi_comm_hooks {
 struct msi_comm_config {
     struct msi_endpoint *endpoint;   /* of the world */
     const struct msi_tuning *tuning; /* how algorithms are selected */
+    int64_t slow_s;                  /* MUSTER_SLOW_S */
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;
     const mst_backend *backend; /* module: the loaded backend */
@@ -122,9 +123,11 @@ struct mst_work {
     bool held;           /* the program has a handle of the work, … */
     unsigned generation; /* … which is of this generation */
     bool begun, done;
-    bool abandoned; /* the program will not wait for it */
-    bool blocking;  /* the program waits, without a cancellation, and nothing else is under way */
-    unsigned batch; /* the batch that it belongs to; 0: none */
+    bool abandoned;       /* the program will not wait for it */
+    bool awaited;         /* the program waits for it, or for a collective that is queued behind it */
+    bool blocking;        /* the program waits, without a cancellation, and nothing else is under way */
+    struct msi_slow slow; /* awaited: that wait, which begins when the clock is first read */
+    unsigned batch;       /* the batch that it belongs to; 0: none */
     struct msi_fault fault;
     struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);

@@ -238,6 +238,8 @@ static inline void msi_comm_spare(struct mst_work *work) {
     msi_list_push(&work->comm->ops.spare, &work->node);
 }
 
+/* Under the lock: the program begins to wait for an operation that is under way. */
+void msi_comm_begin_wait(struct mst_work *work);
 /* Is the operation done, or is this thread in its callback? */
 bool msi_comm_is_over(const struct mst_work *work);
 /* The result of an operation that is over. */
@@ -269,5 +271,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
 /* Fails at the deadline of an operation; the message names the ranks that have not reached it. *culprit is a
  * group rank or -1. */
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit);
+/* Writes the line of an operation that waits for long; it names the same ranks. */
+void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work);
 
 #endif

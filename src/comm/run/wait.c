@@ -90,6 +90,12 @@ static bool ran_out(struct msi_comm *comm, struct mst_work *work, int64_t now) {
     return st != MST_OK;
 }
 
+static void check_slow(struct msi_comm *comm, struct mst_work *work, int64_t now) {
+    if (!work->awaited) return;
+    if (!work->slow.since) work->slow = msi_slow_begin(comm->config.slow_s, now);
+    if (now >= work->slow.due) msi_comm_write_slow(comm, work);
+}
+
 static mst_status say_lost(struct msi_comm *comm, int rank) {
     void *context = comm->hooks.context;
     char who[200], group[96];
@@ -176,8 +182,10 @@ static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int6
 
 /* Checks everything else that can end a wait. True if the wait ends. */
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
-    for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
+    for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));) {
         if (ran_out(comm, work, now)) return true;
+        check_slow(comm, work, now);
+    }
     if (msi_comm_hear_failure(comm)) return true;
     if (comm->engine->accept) comm->engine->accept(comm);
     if (now - idle->asked < ASK_NS) return false;
