@@ -70,7 +70,7 @@ struct msi_group_comm {
 
 /* Held by the thread that is in a collective of the group. */
 struct msi_group_gate {
-    _Atomic bool held;
+    _Atomic bool held;               /* set under the lock of a communicator of the group: msi_comm_claim */
     _Atomic(struct mst_work *) work; /* its operation; NULL: none yet, or not held */
 };
 

@@ -159,6 +159,13 @@ void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call) {
     msi_comm_unlock(work->comm);
 }
 
+bool msi_comm_claim(struct msi_comm *comm, _Atomic bool *flag) {
+    msi_comm_lock(comm);
+    bool free = msi_comm_claim_locked(flag);
+    msi_comm_unlock(comm);
+    return free;
+}
+
 void msi_comm_release_op(struct mst_work *work) {
     msi_comm_spare(work);
     msi_comm_unlock(work->comm);
