@@ -9,8 +9,8 @@
  *     a thread comes while another one waits. From then on it advances all operations.
  *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the
  *     communicator: what is under way and what comes later fails with the same message, and the other ranks
- *     are told. A barrier moves no data: a barrier of the native engines that only timed out or was cancelled
- *     leaves the communicator usable.
+ *     are told. Two failures of the native engines leave the communicator usable: of a message whose other
+ *     rank has died or left, and of a barrier, which moves no data, that only timed out or was cancelled.
  *  4. Operations are reused. Memory is allocated only if more operations are under way than ever before, and
  *     for unexpected messages beyond some MiB.
  */

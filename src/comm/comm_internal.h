@@ -87,6 +87,7 @@ struct msi_comm {
         struct msi_idle tests; /* of a program that tests a work in a loop */
         struct pollfd *fds;    /* what a sleep polls; NULL before it is needed */
         bool sleeping;         /* a thread sleeps until something that it knew of happens */
+        bool store_lost;       /* the store was lost when it was last asked */
         bool connecting;       /* the collective under way waits for links, and so for the store */
     } waiting;
 };
@@ -224,6 +225,18 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
 bool msi_comm_is_patient(const struct msi_idle *idle);
 /* Frees what sleeping has allocated. */
 void msi_comm_stop_watching(struct msi_comm *comm);
+
+/* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
+enum { MSI_POLL_CANCEL, MSI_POLL_FIRST_PEER };
+
+/* Was the process of that rank seen to end? */
+static inline bool msi_comm_has_ended(const struct msi_comm *comm, int rank) {
+    return comm->waiting.fds && comm->waiting.fds[MSI_POLL_FIRST_PEER + rank].events == 0;
+}
+/* Has that rank destroyed the group? */
+static inline bool msi_comm_has_left(const struct msi_comm *comm, int rank) {
+    return comm->engine->has_left && comm->engine->has_left(comm, rank);
+}
 
 /* Has another rank announced that the group has failed? Then it has failed here too. */
 static inline bool msi_comm_hear_failure(struct msi_comm *comm) {

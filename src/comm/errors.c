@@ -12,10 +12,19 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
     return msi_blame(st, f->global);
 }
 
+/* Has the other rank of a message died or left? A broken connection alone is a failure of the group. */
+static bool has_lost_its_peer(const struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    int peer = msi_comm_peer(work);
+    return peer >= 0 && (comm->hooks.is_gone(comm->hooks.context, peer) || msi_comm_has_ended(comm, peer) ||
+                         msi_comm_has_left(comm, peer));
+}
+
 /* Rule 3 of comm.h: may the communicator continue? */
 static bool spares_the_comm(const struct mst_work *work, mst_status status) {
-    /* p2p/ knows whether its link is usable */
-    if (msi_op_is_message(&work->op)) return status != MST_ERR_PEER_LOST;
+    /* p2p/ knows whether its link is usable. A backend may fail as a whole if a rank is lost. */
+    if (msi_op_is_message(&work->op))
+        return status != MST_ERR_PEER_LOST || (!work->comm->config.backend && has_lost_its_peer(work));
     return work->op.desc.kind == MST_KIND_BARRIER && work->comm->traits.barrier_survives &&
            (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
