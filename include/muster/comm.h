@@ -141,7 +141,8 @@ bool mst_has_all_reduce_coalesced(void);
  * Point to point. A message matches the first posted receive of the same group that names its sender or
  * MST_ANY_SOURCE, and its tag or MST_ANY_TAG. A receive matches the first such message that has arrived. dst
  * and src have no default. The counts must be equal, else MST_ERR_MISMATCH. isend and irecv do not block and
- * require .work.
+ * require .work. If a rank dies, messages with it fail with MST_ERR_PEER_LOST, and the native backend still
+ * transfers messages between the others.
  */
 mst_status mst_send_with(const void *buf, size_t count, mst_dtype dtype, int dst, const mst_call *call);
 mst_status mst_recv_with(void *buf, size_t count, mst_dtype dtype, int src, const mst_call *call);

@@ -48,6 +48,15 @@ uint64_t msi_call_enter_rank_state(int ranks, int dtype, size_t count) {
                                 msi_rank_state_size_dtype(ranks, dtype), count);
 }
 
+const char *msi_call_show(char *out, size_t size) {
+    const char *name = call.operation ? call.operation : "a call";
+    if (call.site.file)
+        snprintf(out, size, "%s at %s:%d", name, call.site.file, call.site.line);
+    else
+        snprintf(out, size, "%s", name);
+    return out;
+}
+
 int msi_call_get_rank(void) {
     return call.rank;
 }

@@ -28,6 +28,9 @@ static inline mst_status msi_call_leave(uint64_t entered, mst_status status) {
     return status;
 }
 
+/* "mst_barrier at train.c:33": the current call. Returns out. */
+const char *msi_call_show(char *out, size_t size);
+
 /* The rank that log lines of this thread carry; -1 for none. */
 int msi_call_get_rank(void);
 

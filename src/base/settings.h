@@ -18,6 +18,8 @@
       "Deadline for joining a world, in milliseconds.")                                                      \
     X(timeout_ms, "MUSTER_TIMEOUT_MS", NUMBER, "1800000", 1, 86400000,                                       \
       "Default deadline of every other wait, in milliseconds.")                                              \
+    X(slow_s, "MUSTER_SLOW_S", NUMBER, "10", 0, 86400,                                                       \
+      "Seconds after which a rank that waits for others writes one line with their names; 0: never.")        \
     X(discovery, "MUSTER_DISCOVERY", NUMBER, "1", 0, 1,                                                      \
       "1: rank and size come from the launcher; 0: only from RANK and WORLD_SIZE.")                          \
     X(socket_ifname, "MUSTER_SOCKET_IFNAME", TEXT, "", 0, 0,                                                 \

@@ -194,6 +194,20 @@ static uint64_t location_of(const struct join *join) {
     return location ? location : 1;
 }
 
+/* Runs the requests of arrive, of which the last two wait; writes a line if that takes long. */
+static mst_status wait_for_all(struct join *join, struct msi_store_rpc *x, size_t n) {
+    struct msi_slow slow = msi_slow_begin(join->settings->slow_s, msi_now());
+    struct msi_wait part = msi_slow_part(&slow, join->wait);
+    mst_status st = msi_store_exec(join->store, &part, x, n);
+    if (st != MST_ERR_TIMEOUT || !msi_slow_is_due(&slow, join->wait->deadline)) return st;
+    msi_join_write_slow(join->store, join->prefix, join->spec, &slow, join->wait->deadline);
+    struct msi_store_rpc again[] = {{.req = x[n - 2].req}, {.req = x[n - 1].req}};
+    again[1].req.number = -again[1].req.number; /* this rank was counted */
+    st = msi_store_exec(join->store, join->wait, again, 2);
+    msi_store_rpc_free(again, 2);
+    return st;
+}
+
 /* Adds this rank to the members and waits until all ranks have arrived. */
 static mst_status arrive(struct join *join) {
     char keys[6][MSI_KEY_MAX];
@@ -224,9 +238,8 @@ static mst_status arrive(struct join *join) {
                  .number = join->spec->world_size}},
     };
     enum { N = sizeof x / sizeof *x };
-    mst_status st = entry.failed || location_entry.failed
-                        ? msi_fail_memory()
-                        : msi_store_exec(join->store, join->wait, x + skip, (size_t)(N - skip));
+    mst_status st = entry.failed || location_entry.failed ? msi_fail_memory()
+                                                          : wait_for_all(join, x + skip, (size_t)(N - skip));
     msi_store_rpc_free(x, N);
     msi_buf_free(&entry);
     msi_buf_free(&location_entry);

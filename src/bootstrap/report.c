@@ -154,12 +154,12 @@ static const char *find_host(struct msi_str hosts, const char *run, int rank, ch
     return out;
 }
 
-/* Lists the ranks that have not arrived, as "2 (host a), 5 and 3 more". Returns the first of them. */
+/* Lists the ranks that have not arrived, as "ranks 2 (host a), 5 and 3 more". Returns the first of them. */
 static int list_missing(struct mst_store *store, const struct msi_join_spec *spec, const bool *arrived,
                         int missing, char *list, size_t size) {
     struct msi_buf hosts = {0};
     int listed = 0, first = -1;
-    size_t used = 0;
+    size_t used = (size_t)snprintf(list, size, missing == 1 ? "rank " : "ranks ");
     read_value(store, msi_cstr(MSI_LAUNCH_HOSTS_KEY), &hosts);
     for (int r = 0; r < spec->world_size && listed < LISTED_MOST && used < size; r++) {
         char host[MSI_HOST_MAX];
@@ -174,28 +174,45 @@ static int list_missing(struct mst_store *store, const struct msi_join_spec *spe
     return first;
 }
 
+/* The ranks that have not arrived. */
+struct missing {
+    int n, first; /* how many, and the first of them */
+    char list[512];
+};
+
+static mst_status find_missing(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
+                               struct missing *missing) {
+    bool *arrived = calloc((size_t)spec->world_size, sizeof *arrived);
+    char where[MSI_ADDRESS_TEXT_MAX];
+    if (!arrived) return msi_fail_memory();
+    int n = mark_arrived(store, prefix, arrived, spec->world_size);
+    missing->n = spec->world_size - n;
+    if (n >= 0)
+        missing->first = list_missing(store, spec, arrived, missing->n, missing->list, sizeof missing->list);
+    free(arrived);
+    if (n >= 0) return MST_OK;
+    return msi_fail(
+        MST_ERR_STORE_LOST, "check its host and the network", "the store at %s has stopped answering",
+        spec->url.scheme == MSI_SCHEME_TCP ? msi_address_format(&spec->url.address, where) : spec->url.path);
+}
+
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                                     const struct msi_join_spec *spec) {
-    bool *arrived = calloc((size_t)spec->world_size, sizeof *arrived);
-    if (!arrived) return msi_fail_memory();
-    int arrived_count = mark_arrived(store, prefix, arrived, spec->world_size);
-    if (arrived_count < 0) {
-        char where[MSI_ADDRESS_TEXT_MAX];
-        free(arrived);
-        return msi_fail(MST_ERR_STORE_LOST, "check its host and the network",
-                        "the store at %s has stopped answering",
-                        spec->url.scheme == MSI_SCHEME_TCP ? msi_address_format(&spec->url.address, where)
-                                                           : spec->url.path);
-    }
-    char list[512] = "";
-    int missing = spec->world_size - arrived_count;
-    int culprit = list_missing(store, spec, arrived, missing, list, sizeof list);
-    free(arrived);
-    mst_status st = msi_fail(MST_ERR_MISSING_RANK,
-                             spec->url.scheme == MSI_SCHEME_TCP
-                                 ? "check that they are started, with the same master address and port"
-                                 : "check that they are started, with the same init method",
-                             "%d of %d ranks arrived in time; missing: rank%s %s", arrived_count,
-                             spec->world_size, missing == 1 ? "" : "s", list);
-    return msi_blame(st, culprit);
+    struct missing missing;
+    mst_status st = find_missing(store, prefix, spec, &missing);
+    if (st != MST_OK) return st;
+    st = msi_fail(MST_ERR_MISSING_RANK,
+                  spec->url.scheme == MSI_SCHEME_TCP
+                      ? "check that they are started, with the same master address and port"
+                      : "check that they are started, with the same init method",
+                  "%d of %d ranks arrived in time; missing: %s", spec->world_size - missing.n,
+                  spec->world_size, missing.list);
+    return msi_blame(st, missing.first);
+}
+
+void msi_join_write_slow(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
+                         struct msi_slow *slow, int64_t deadline) {
+    struct missing missing;
+    if (find_missing(store, prefix, spec, &missing) == MST_OK && missing.n)
+        msi_slow_write(slow, deadline, NULL, NULL, missing.list);
 }

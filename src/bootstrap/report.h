@@ -3,6 +3,7 @@
 #define MSI_BOOTSTRAP_REPORT_H
 
 #include "bootstrap/join.h"
+#include "os/slow.h"
 #include "wire/members.h"
 
 enum { MSI_REPORT_MS = 1000, MSI_KEY_MAX = 768, MSI_PROCESS_MAX = MSI_HOST_MAX + 32 };
@@ -36,6 +37,9 @@ void msi_join_post(struct mst_store *store, const char *prefix, int rank, char k
 mst_status msi_join_explain_loss(struct mst_store *store, const char *prefix, int rank);
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                                     const struct msi_join_spec *spec);
+/* Writes the line of a rank that waits for long until the others arrive. */
+void msi_join_write_slow(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
+                         struct msi_slow *slow, int64_t deadline);
 
 /* Builds the members from the ranks' entries; MST_ERR_PROTOCOL if they are incomplete or inconsistent. */
 mst_status msi_members_build(struct msi_str entries, struct msi_str locations, int size,

@@ -9,8 +9,8 @@
  *     a thread comes while another one waits. From then on it advances all operations.
  *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the
  *     communicator: what is under way and what comes later fails with the same message, and the other ranks
- *     are told. A barrier moves no data: a barrier of the native engines that only timed out or was cancelled
- *     leaves the communicator usable.
+ *     are told. Two failures of the native engines leave the communicator usable: of a message whose other
+ *     rank has died or left, and of a barrier, which moves no data, that only timed out or was cancelled.
  *  4. Operations are reused. Memory is allocated only if more operations are under way than ever before, and
  *     for unexpected messages beyond some MiB.
  */
@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "coll/cost/select.h"
 #include "comm/op.h"
-#include "os/wait.h"
+#include "os/slow.h"
 #include "prof/record/op_trace.h"
 #include "store/store.h"
 
@@ -71,6 +71,7 @@ struct msi_comm_hooks {
 struct msi_comm_config {
     struct msi_endpoint *endpoint;   /* of the world */
     const struct msi_tuning *tuning; /* how algorithms are selected */
+    int64_t slow_s;                  /* MUSTER_SLOW_S */
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;
     const mst_backend *backend; /* module: the loaded backend */
@@ -126,9 +127,11 @@ struct mst_work {
     bool held;           /* the program has a handle of the work, … */
     unsigned generation; /* … which is of this generation */
     bool begun, done;
-    bool abandoned; /* the program will not wait for it */
-    bool blocking;  /* the program waits, without a cancellation, and nothing else is under way */
-    unsigned batch; /* the batch that it belongs to; 0: none */
+    bool abandoned;       /* the program will not wait for it */
+    bool awaited;         /* the program waits for it, or for a collective that is queued behind it */
+    bool blocking;        /* the program waits, without a cancellation, and nothing else is under way */
+    struct msi_slow slow; /* awaited: that wait, which begins when the clock is first read */
+    unsigned batch;       /* the batch that it belongs to; 0: none */
     struct msi_fault fault;
     struct msi_failure failure;
     void (*callback)(mst_status status, void *arg);
@@ -192,6 +195,17 @@ void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi
                      const char *reason);
 /* Fails if the engine has no streams. */
 mst_status msi_comm_check_stream(const struct msi_comm *comm);
+/*
+ * Sets a flag that only holders of the lock set; false: it is set. The thread that has set it resets it with
+ * release, with or without the lock: what it did before is seen here.
+ */
+static inline bool msi_comm_claim_locked(_Atomic bool *flag) {
+    if (atomic_load_explicit(flag, memory_order_acquire)) return false;
+    atomic_store_explicit(flag, true, memory_order_relaxed);
+    return true;
+}
+/* The same without the lock, which it takes. */
+bool msi_comm_claim(struct msi_comm *comm, _Atomic bool *flag);
 /* Gives back one that was not submitted, and lets go of the lock. */
 void msi_comm_release_op(struct mst_work *work);
 

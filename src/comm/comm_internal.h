@@ -94,6 +94,7 @@ struct msi_comm {
         struct msi_idle tests; /* of a program that tests a work in a loop */
         struct pollfd *fds;    /* what a sleep polls; NULL before it is needed */
         bool sleeping;         /* a thread sleeps until something that it knew of happens */
+        bool store_lost;       /* the store was lost when it was last asked */
         bool connecting;       /* the collective under way waits for links, and so for the store */
     } waiting;
 };
@@ -249,6 +250,18 @@ bool msi_comm_is_patient(const struct msi_idle *idle);
 /* Frees what sleeping has allocated. */
 void msi_comm_stop_watching(struct msi_comm *comm);
 
+/* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
+enum { MSI_POLL_CANCEL, MSI_POLL_FIRST_PEER };
+
+/* Was the process of that rank seen to end? */
+static inline bool msi_comm_has_ended(const struct msi_comm *comm, int rank) {
+    return comm->waiting.fds && comm->waiting.fds[MSI_POLL_FIRST_PEER + rank].events == 0;
+}
+/* Has that rank destroyed the group? */
+static inline bool msi_comm_has_left(const struct msi_comm *comm, int rank) {
+    return comm->engine->has_left && comm->engine->has_left(comm, rank);
+}
+
 /* Has another rank announced that the group has failed? Then it has failed here too. */
 static inline bool msi_comm_hear_failure(struct msi_comm *comm) {
     return comm->engine->hear_failure && comm->engine->hear_failure(comm);
@@ -262,6 +275,8 @@ static inline void msi_comm_spare(struct mst_work *work) {
     msi_list_push(&work->comm->ops.spare, &work->node);
 }
 
+/* Under the lock: the program begins to wait for an operation that is under way. */
+void msi_comm_begin_wait(struct mst_work *work);
 /* Is the operation done, or is this thread in its callback? */
 bool msi_comm_is_over(const struct mst_work *work);
 /* The result of an operation that is over. */
@@ -293,5 +308,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
 /* Fails at the deadline of an operation; the message names the ranks that have not reached it. *culprit is a
  * group rank or -1. */
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit);
+/* Writes the line of an operation that waits for long; it names the same ranks. */
+void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work);
 
 #endif

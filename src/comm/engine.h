@@ -88,6 +88,8 @@ struct msi_engine {
     /* Has a rank from which the collective expects nothing called something else? Then sets work->fault.
      * Optional. */
     bool (*overhear)(struct mst_work *work);
+    /* Does the operation need the store, because ranks that it needs have not found each other? Optional. */
+    bool (*needs_store)(const struct mst_work *work);
     /* Accepts the links that other ranks have offered meanwhile. Called from time to time during a wait.
      * Optional. */
     void (*accept)(struct msi_comm *comm);

@@ -12,10 +12,19 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
     return msi_blame(st, f->global);
 }
 
+/* Has the other rank of a message died or left? A broken connection alone is a failure of the group. */
+static bool has_lost_its_peer(const struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    int peer = msi_comm_peer(work);
+    return peer >= 0 && (comm->hooks.is_gone(comm->hooks.context, peer) || msi_comm_has_ended(comm, peer) ||
+                         msi_comm_has_left(comm, peer));
+}
+
 /* Rule 3 of comm.h: may the communicator continue? */
 static bool spares_the_comm(const struct mst_work *work, mst_status status) {
-    /* p2p/ knows whether its link is usable */
-    if (msi_op_is_message(&work->op)) return status != MST_ERR_PEER_LOST;
+    /* p2p/ knows whether its link is usable. A backend may fail as a whole if a rank is lost. */
+    if (msi_op_is_message(&work->op))
+        return status != MST_ERR_PEER_LOST || (!work->comm->config.backend && has_lost_its_peer(work));
     return work->op.desc.kind == MST_KIND_BARRIER && work->comm->traits.barrier_survives &&
            (status == MST_ERR_STALLED || status == MST_ERR_CANCELLED);
 }
@@ -120,23 +129,63 @@ static int stuck(const struct mst_work *work, int *ranks, int max) {
     return n;
 }
 
-mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
+/* The ranks that a collective waits for, of which at most some are listed. */
+struct late {
+    bool came;    /* all ranks have reached it; these have not finished their part */
+    int n, first; /* how many, and the first of them */
+    char list[800];
+};
+
+static void find_late(struct msi_comm *comm, const struct mst_work *work, int most, struct late *late) {
     bool store = comm->traits.uses_store;
-    int ranks[LISTED_MOST], late = store ? msi_wait_report_missing(comm, work, ranks, LISTED_MOST)
-                                         : comm->engine->missing(work, ranks, LISTED_MOST);
-    bool came = late == 0 && !store;
-    if (came) late = stuck(work, ranks, LISTED_MOST);
-    int listed = work->op.name_first && late > 1 ? 1 : late < LISTED_MOST ? late : LISTED_MOST;
-    char list[800] = "", who[200], group[96];
-    size_t used = 0;
-    for (int i = 0; i < listed && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+    int ranks[LISTED_MOST], n = store ? msi_wait_report_missing(comm, work, ranks, LISTED_MOST)
+                                      : comm->engine->missing(work, ranks, LISTED_MOST);
+    late->came = n == 0 && !store;
+    if (late->came) n = stuck(work, ranks, LISTED_MOST);
+    int listed = n < most ? n : most;
+    char who[200];
+    size_t used = 0, size = sizeof late->list;
+    late->list[0] = '\0';
+    for (int i = 0; i < listed && used < size; i++)
+        used += (size_t)snprintf(late->list + used, size - used, "%s%s", i ? ", " : "",
                                  msi_comm_show(comm, ranks[i], who, sizeof who));
-    if (late > listed && used < sizeof list)
-        snprintf(list + used, sizeof list - used, " and %d more", late - listed);
-    *culprit = late && !(came && late > 1) ? ranks[0] : -1; /* a rank that came may itself wait for another */
+    if (n > listed && used < size) snprintf(late->list + used, size - used, " and %d more", n - listed);
+    late->n = n;
+    late->first = n ? ranks[0] : -1;
+}
+
+mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
+    struct late late;
+    char group[96];
+    find_late(comm, work, work->op.name_first ? 1 : LISTED_MOST, &late);
+    /* a rank that came may itself wait for another */
+    *culprit = late.came && late.n > 1 ? -1 : late.first;
     return msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
-                    "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (came ? 0 : late),
+                    "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (late.came ? 0 : late.n),
                     comm->size, msi_comm_show(comm, -1, group, sizeof group), work->op.name,
-                    came ? "not finished" : "missing", late ? list : "none is known");
+                    late.came ? "not finished" : "missing", late.n ? late.list : "none is known");
+}
+
+/* "mst_send of 4 f32 with tag 7 at train.c:33" */
+static void show_message(const struct msi_op *op, char *out, size_t size) {
+    char count[64] = "", where[200] = "";
+    if (op->desc.dtype)
+        snprintf(count, sizeof count, " of %zu %s", op->desc.count, mst_dtype_name(op->desc.dtype));
+    if (op->site.file) snprintf(where, sizeof where, " at %s:%d", op->site.file, op->site.line);
+    snprintf(out, size, "%s%s with tag %d%s", op->name, count, op->desc.tag, where);
+}
+
+void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work) {
+    struct late late = {.list = "any rank"};
+    char call[300], group[96];
+    int peer = msi_comm_peer(work);
+    if (!msi_op_is_message(&work->op)) {
+        msi_call_signature_show(&work->op.signature, call, sizeof call);
+        find_late(comm, work, LISTED_MOST, &late);
+    } else {
+        show_message(&work->op, call, sizeof call);
+        if (peer >= 0) msi_comm_show(comm, peer, late.list, sizeof late.list);
+    }
+    msi_slow_write(&work->slow, work->wait.deadline, call, msi_comm_show(comm, -1, group, sizeof group),
+                   late.list[0] ? late.list : "the other ranks");
 }

@@ -56,35 +56,47 @@ static mst_status read_progress(const mst_group *group, uint64_t *at) {
     return st;
 }
 
-static mst_status fail_stalled(const mst_group *group, const uint64_t *at) {
-    char list[512] = "", show[96];
-    size_t used = 0;
-    int late = 0, first = -1;
+struct late {
+    int n, first; /* ranks that have not arrived, and the first of them */
+    char list[512];
+};
+
+static struct late list_late(const mst_group *group, const uint64_t *at) {
+    struct late late = {.first = -1};
+    size_t used = 0, size = sizeof late.list;
     for (int i = 0; i < group->size; i++) {
         if (at[i] >= group->barriers || i == group->rank) continue;
         int rank = msi_group_global_rank(group, i);
         const struct msi_member *m = &group->world->members.members[rank];
-        if (first < 0) first = rank;
-        if (late++ >= LISTED_MOST || used >= sizeof list) continue;
-        used += (size_t)snprintf(list + used, sizeof list - used, "%srank %d (host %s, pid %d)",
-                                 late > 1 ? ", " : "", rank, m->host_name, m->pid);
+        if (late.first < 0) late.first = rank;
+        if (late.n++ >= LISTED_MOST || used >= size) continue;
+        used += (size_t)snprintf(late.list + used, size - used, "%srank %d (host %s, pid %d)",
+                                 late.n > 1 ? ", " : "", rank, m->host_name, m->pid);
     }
-    if (late > LISTED_MOST && used < sizeof list)
-        snprintf(list + used, sizeof list - used, " and %d more", late - LISTED_MOST);
-    mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
-                             "%d of %d ranks of %s arrived in time; missing: %s", group->size - late,
-                             group->size, msi_group_show(group, show, sizeof show),
-                             late ? list : "none, but the answer of the store was late");
-    return msi_blame(st, first);
+    if (late.n > LISTED_MOST && used < size)
+        snprintf(late.list + used, size - used, " and %d more", late.n - LISTED_MOST);
+    return late;
 }
 
-static mst_status explain_stall(mst_group *group) {
+static mst_status find_late(const mst_group *group, struct late *late) {
     uint64_t *at = calloc((size_t)group->size, sizeof *at);
     if (!at) return msi_fail_memory();
     mst_status st = read_progress(group, at);
-    if (st == MST_OK) st = fail_stalled(group, at);
+    if (st == MST_OK) *late = list_late(group, at);
     free(at);
     return st;
+}
+
+static mst_status explain_stall(const mst_group *group) {
+    struct late late;
+    char show[96];
+    mst_status st = find_late(group, &late);
+    if (st != MST_OK) return st;
+    st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                  "%d of %d ranks of %s arrived in time; missing: %s", group->size - late.n, group->size,
+                  msi_group_show(group, show, sizeof show),
+                  late.n ? late.list : "none, but the answer of the store was late");
+    return msi_blame(st, late.first);
 }
 
 /*
@@ -113,19 +125,28 @@ static mst_status compare_calls(mst_group *group, const struct msi_op_call *call
     return msi_comm_look(comm, &op.signature);
 }
 
-/* Tries until the deadline, and looks around from time to time. */
+static void write_slow(const mst_group *group, struct msi_slow *slow, int64_t deadline) {
+    struct late late;
+    char show[96];
+    if (find_late(group, &late) == MST_OK && late.n)
+        msi_slow_write(slow, deadline, NULL, msi_group_show(group, show, sizeof show), late.list);
+    slow->due = INT64_MAX;
+}
+
+/* Tries until the deadline. Looks around from time to time, and writes a line if it waits for long. */
 static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum attempt attempt,
-                          const struct msi_op_call *call) {
+                          const struct msi_op_call *call, struct msi_slow *slow) {
     enum { LOOK_MS = 200, OFTEN_MS = 2000 };
     bool reported = false;
     int64_t often = msi_deadline(OFTEN_MS);
     for (;; attempt = AGAIN) {
-        int64_t soon = msi_deadline(msi_now() < often ? LOOK_MS : OFTEN_MS);
-        bool last = !call || wait->deadline <= soon;
-        struct msi_wait part = {last ? wait->deadline : soon, wait->cancel};
+        int64_t soon = call ? msi_deadline(msi_now() < often ? LOOK_MS : OFTEN_MS) : INT64_MAX;
+        struct msi_wait part = msi_slow_part(slow, wait);
+        if (soon < part.deadline) part.deadline = soon;
         mst_status st = try_once(group, &part, attempt);
-        if (st != MST_ERR_TIMEOUT || last) return st;
-        st = compare_calls(group, call, &reported);
+        if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
+        if (msi_slow_is_due(slow, wait->deadline)) write_slow(group, slow, wait->deadline);
+        st = call ? compare_calls(group, call, &reported) : MST_OK;
         if (st != MST_OK) return st;
     }
 }
@@ -136,10 +157,11 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, cons
     group->barriers++;
     msi_call_sequence(group->barriers);
     if (group->size == 1) return MST_OK;
-    st = try_for(group, wait, FIRST, call);
+    struct msi_slow slow = msi_slow_begin(group->world->slow_s, msi_now());
+    st = try_for(group, wait, FIRST, call, &slow);
     while (st == MST_ERR_PEER_LOST) {
         st = msi_group_check(group, true);
-        if (st == MST_OK) st = try_for(group, wait, AGAIN, call);
+        if (st == MST_OK) st = try_for(group, wait, AGAIN, call, &slow);
         /* The lost rank may have arrived before it was lost: then this barrier is complete. */
         else if (st == MST_ERR_PEER_LOST && try_once(group, wait, PEEK) == MST_OK)
             return MST_OK;

@@ -265,16 +265,14 @@ __attribute__((noinline, cold)) static mst_status fail_concurrent(mst_group *gro
                     msi_group_show(group, show, sizeof show));
 }
 
-static inline mst_status enter_gate(mst_group *group) {
-    /* Pairs with msi_gate_leave: what the last thread did in a collective is seen by this one. */
-    if (!atomic_exchange_explicit(&group->gate.held, true, memory_order_acquire)) return MST_OK;
-    mst_status st = fail_concurrent(group);
-    /* The other thread may have left meanwhile. */
-    return atomic_exchange_explicit(&group->gate.held, true, memory_order_acquire) ? st : MST_OK;
-}
-
 mst_status msi_gate_enter(mst_group *group) {
-    return enter_gate(group);
+    struct msi_comm *comm;
+    mst_memory memory;
+    mst_status st = msi_group_comm(group, NULL, &comm, &memory);
+    if (st != MST_OK || msi_comm_claim(comm, &group->gate.held)) return st;
+    st = fail_concurrent(group);
+    /* The other thread may have left meanwhile. */
+    return msi_comm_claim(comm, &group->gate.held) ? MST_OK : st;
 }
 
 void msi_gate_leave(mst_group *group) {
@@ -282,14 +280,22 @@ void msi_gate_leave(mst_group *group) {
     atomic_store_explicit(&group->gate.held, false, memory_order_release);
 }
 
-static mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory *memory) {
+/* Gets call->work and enters the gate, if the call needs that. *busy: another thread is in a collective. */
+static inline mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory *memory, bool *busy) {
     const mst_call *o = call->options;
     struct msi_comm *comm;
+    _Atomic uint64_t *count = msi_call_number(call);
+    uint64_t number = atomic_load_explicit(count, memory_order_relaxed) + 1;
     mst_status st = msi_group_comm(call->group, buffer, &comm, memory);
-    msi_call_sequence(msi_count_up(msi_call_number(call)));
+    msi_call_sequence(number);
     int timeout_ms = o->timeout_ms ? o->timeout_ms : msi_group_timeout(call->group);
     if (st == MST_OK && o->stream) st = msi_comm_check_stream(comm);
     if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
+    *busy = st == MST_OK && call->gated && !msi_comm_claim_locked(&call->group->gate.held);
+    if (*busy)
+        msi_comm_release_op(call->work);
+    else /* as msi_count_up; a call that is refused does not count */
+        atomic_store_explicit(count, number, memory_order_relaxed);
     return st;
 }
 
@@ -300,16 +306,24 @@ static void set_whole(struct msi_op *op, const struct msi_whole *whole) {
     op->whole_parts = whole->parts;
 }
 
+/* Not inline, as msi_fail_not_member. */
+__attribute__((noinline, cold)) static mst_status alloc_again(struct msi_call *call, const void *buffer,
+                                                              mst_memory *memory) {
+    bool busy;
+    mst_status st = fail_concurrent(call->group),
+               again = alloc_op(call, buffer, memory, &busy); /* the other thread may have left meanwhile */
+    return busy ? st : again;
+}
+
 mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     const mst_call *o = call->options;
     mst_memory memory;
     const struct msi_whole *whole = msi_whole_of(call->group);
+    bool busy;
     /* A collective that is part of a larger call finds the gate held by that call. */
     call->gated = !msi_call_is_message(call) && !whole;
-    mst_status st = call->gated ? enter_gate(call->group) : MST_OK;
-    if (st != MST_OK) return st;
-    st = alloc_op(call, buffer, &memory);
-    if (st != MST_OK && call->gated) msi_gate_leave(call->group);
+    mst_status st = alloc_op(call, buffer, &memory, &busy);
+    if (busy) st = alloc_again(call, buffer, &memory);
     if (st != MST_OK) return st;
     struct msi_op *op = &call->work->op;
     /* Loaded by find_holder. */

@@ -139,6 +139,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
                                            members->local_sizes[members->members[world->rank].host],
                                        .config = {.endpoint = &world->endpoint,
                                                   .tuning = &world->tuning,
+                                                  .slow_s = world->slow_s,
                                                   .sockets = world->streams,
                                                   .world_size = world->size,
                                                   .local_rank = members->members[world->rank].local_rank,

@@ -95,34 +95,57 @@ static bool has_come(const char *came, int rank) {
     return false;
 }
 
-/* Fails at the deadline, and names the ranks that have not arrived. */
-static mst_status say_late(const struct exchange *e) {
+/* The ranks that have not arrived. */
+struct late {
+    int n, first; /* how many, and the first of them */
+    char list[600];
+};
+
+static mst_status find_late(const struct exchange *e, struct late *late) {
     const mst_group *group = e->group;
-    char key[MSI_KEY_MAX + 8], list[600] = "", who[MSI_PROCESS_MAX + 32], show[96];
+    char key[MSI_KEY_MAX + 8], who[MSI_PROCESS_MAX + 32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(key, sizeof key, "%s/came", e->key);
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = msi_world_exec(group->world, &wait, &x, 1);
     struct msi_str came = st == MST_OK ? msi_store_reply_value(&x) : msi_cstr("");
     char *text = malloc(came.n + 1);
-    size_t used = 0;
-    int late = 0, first = -1;
+    size_t used = 0, size = sizeof late->list;
+    *late = (struct late){.first = -1};
     for (int i = 0; text && i < group->size && st == MST_OK; i++) {
         int rank = msi_group_global_rank(group, i);
         if (has_come(msi_str_copy(came, text, came.n + 1), rank)) continue;
-        if (first < 0) first = rank;
-        if (late++ < LISTED_MOST && used < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", late > 1 ? ", " : "",
+        if (late->first < 0) late->first = rank;
+        if (late->n++ < LISTED_MOST && used < size)
+            used += (size_t)snprintf(late->list + used, size - used, "%s%s", late->n > 1 ? ", " : "",
                                      msi_rank_show(group, rank, who, sizeof who));
     }
+    if (late->n > LISTED_MOST && used < size)
+        snprintf(late->list + used, size - used, " and %d more", late->n - LISTED_MOST);
     msi_store_rpc_free(&x, 1);
     free(text);
+    return st;
+}
+
+/* Fails at the deadline, and names the ranks that have not arrived. */
+static mst_status say_late(const struct exchange *e) {
+    const mst_group *group = e->group;
+    struct late late;
+    char show[96];
+    mst_status st = find_late(e, &late);
     if (st != MST_OK) return st;
-    st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
-                  "%d of %d ranks of %s reached mst_set_backend in time; missing: %s%s", group->size - late,
-                  group->size, msi_group_show(group, show, sizeof show), late ? list : "none any more",
-                  late > LISTED_MOST ? " and others" : "");
-    return msi_blame(st, first);
+    st =
+        msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                 "%d of %d ranks of %s reached mst_set_backend in time; missing: %s", group->size - late.n,
+                 group->size, msi_group_show(group, show, sizeof show), late.n ? late.list : "none any more");
+    return msi_blame(st, late.first);
+}
+
+static void write_slow(const struct exchange *e, struct msi_slow *slow, int64_t deadline) {
+    struct late late;
+    char show[96];
+    if (find_late(e, &late) == MST_OK && late.n)
+        msi_slow_write(slow, deadline, NULL, msi_group_show(e->group, show, sizeof show), late.list);
 }
 
 /* Has another rank ended the exchange? */
@@ -139,6 +162,7 @@ static mst_status look_at_end(const struct exchange *e) {
 
 static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *wait) {
     char key[MSI_KEY_MAX + 8];
+    struct msi_slow slow = msi_slow_begin(e->group->world->slow_s, msi_now());
     snprintf(key, sizeof key, "%s/all", e->key);
     for (int64_t number = e->group->size;; number = -e->group->size) {
         int64_t moment = msi_deadline(LOOK_MS);
@@ -152,6 +176,7 @@ static mst_status wait_for_all(const struct exchange *e, const struct msi_wait *
         if (st == MST_ERR_PEER_LOST) return msi_group_check(e->group, false);
         if (st != MST_ERR_TIMEOUT) return st;
         if (msi_now() >= wait->deadline) return say_late(e);
+        if (msi_slow_is_due(&slow, wait->deadline)) write_slow(e, &slow, wait->deadline);
     }
 }
 

@@ -32,6 +32,9 @@ static mst_status open_store(struct msi_world *world, const mst_init_options *op
                              const struct msi_wait *wait) {
     mst_store_options store_options = {.size = sizeof store_options,
                                        .is_master = spec->hosted && spec->rank == 0};
+    struct msi_slow slow = msi_slow_begin(settings->slow_s, msi_now());
+    struct msi_wait part = msi_slow_part(&slow, wait);
+    char host[MSI_ADDRESS_TEXT_MAX + 40];
     mst_status st;
     if (options->store) {
         if (!msi_store_is_live(options->store))
@@ -43,7 +46,13 @@ static mst_status open_store(struct msi_world *world, const mst_init_options *op
     if (spec->url.scheme == MSI_SCHEME_FILE)
         st = msi_store_open_file(spec->url.path, true, settings, wait, &world->store);
     else
+        st = msi_store_open(&spec->url, settings, &part, &store_options, &world->store);
+    if (st == MST_ERR_UNREACHABLE && msi_slow_is_due(&slow, wait->deadline)) {
+        snprintf(host, sizeof host, "%sthe store at %s", spec->hosted ? "rank 0, which hosts " : "",
+                 world->where);
+        msi_slow_write(&slow, wait->deadline, NULL, NULL, host);
         st = msi_store_open(&spec->url, settings, wait, &store_options, &world->store);
+    }
     bool mine = store_options.is_master;
     if (mine && (st == MST_ERR_PORT_TAKEN || st == MST_ERR_ADDRESS)) st = fail_to_host(st, spec);
     world->owns_store = st == MST_OK;
@@ -93,6 +102,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     if (st != MST_OK) return st;
     spec.backend = backend;
     world->rank = spec.rank;
+    msi_call_rank(spec.rank);
     world->size = spec.world_size;
     msi_rank_state_world(world->rank, world->size);
     world->forks = msi_forks();
@@ -105,6 +115,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     world->lost_ranks = calloc((size_t)world->size, sizeof *world->lost_ranks);
     if (!world->lost_ranks) return msi_fail_memory();
     world->linger_ms = settings->store_linger_ms;
+    world->slow_s = settings->slow_s;
     world->streams = (int)settings->tcp_streams;
     st = open_store(world, options, &spec, settings, &wait);
     while (st == MST_OK) {

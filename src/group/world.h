@@ -37,6 +37,7 @@ struct msi_world {
     char where[MSI_ADDRESS_TEXT_MAX]; /* address of its store, for messages */
     int rank, size, timeout_ms;
     int forks;         /* msi_forks() at the opening: a forked child is not a rank */
+    int64_t slow_s;    /* MUSTER_SLOW_S */
     int64_t linger_ms; /* how long the rank that hosts the store waits for the others before it ends */
     struct msi_members members;
     struct msi_endpoint endpoint; /* for ranks of other hosts */
@@ -69,7 +70,7 @@ struct msi_group_comm {
 
 /* Held by the thread that is in a collective of the group. */
 struct msi_group_gate {
-    _Atomic bool held;
+    _Atomic bool held;               /* set under the lock of a communicator of the group: msi_comm_claim */
     _Atomic(struct mst_work *) work; /* its operation; NULL: none yet, or not held */
 };
 

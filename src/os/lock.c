@@ -1,5 +1,6 @@
 /* lock.c - see lock.h. */
 #include "os/lock.h"
+#include "os/clock.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -8,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 100 };
+enum { SPINS = 100, MISSED_MS = 1 };
 
 /* Sleeps while *word is value, until the deadline at the latest. */
 static void sleep_while(_Atomic uint32_t *word, uint32_t value, int64_t deadline) {
@@ -17,16 +18,23 @@ static void sleep_while(_Atomic uint32_t *word, uint32_t value, int64_t deadline
             FUTEX_BITSET_MATCH_ANY);
 }
 
-void msi_lock_wait(struct msi_lock *lock) {
+static bool spin(struct msi_lock *lock) {
     for (int i = 0; i < SPINS; i++)
-        if (msi_lock_try(lock)) return;
-    /* AWAITED even if no other thread waits: this one does not know. */
-    while (atomic_exchange_explicit(&lock->state, MSI_LOCK_AWAITED, memory_order_acquire) != MSI_LOCK_FREE)
-        sleep_while(&lock->state, MSI_LOCK_AWAITED, INT64_MAX);
+        if (msi_lock_try(lock)) return true;
+    return false;
+}
+
+/* A thread that leaves without a look at the new number of waiters does so within the time of a spin. If it
+ * takes longer, the sleep ends by itself. */
+void msi_lock_wait(struct msi_lock *lock) {
+    if (spin(lock)) return;
+    atomic_fetch_add_explicit(&lock->waiters, 1, memory_order_seq_cst);
+    while (!spin(lock)) sleep_while(&lock->held, 1, msi_deadline(MISSED_MS));
+    atomic_fetch_sub_explicit(&lock->waiters, 1, memory_order_relaxed);
 }
 
 void msi_lock_wake(struct msi_lock *lock) {
-    syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1);
+    syscall(SYS_futex, &lock->held, FUTEX_WAKE_PRIVATE, 1);
 }
 
 void msi_condition_wait(struct msi_condition *condition, struct msi_lock *lock, int64_t deadline) {

@@ -11,11 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MSI_LOCK_FREE, MSI_LOCK_HELD, MSI_LOCK_AWAITED };
-
 /* All zeros: free. */
 struct msi_lock {
-    _Atomic uint32_t state; /* AWAITED: held, and threads may sleep until it is free */
+    _Atomic uint32_t held;    /* 0 or 1 */
+    _Atomic uint32_t waiters; /* threads that may sleep until it is free */
 };
 
 void msi_lock_wait(struct msi_lock *lock);
@@ -23,9 +22,9 @@ void msi_lock_wake(struct msi_lock *lock);
 
 /* Does not wait; false: another thread holds it. */
 static inline bool msi_lock_try(struct msi_lock *lock) {
-    uint32_t free = MSI_LOCK_FREE;
+    uint32_t free = 0;
     /* Pairs with msi_lock_leave: what was done under the lock before is seen. */
-    return atomic_compare_exchange_strong_explicit(&lock->state, &free, MSI_LOCK_HELD, memory_order_acquire,
+    return atomic_compare_exchange_strong_explicit(&lock->held, &free, 1, memory_order_acquire,
                                                    memory_order_relaxed);
 }
 
@@ -33,14 +32,19 @@ static inline void msi_lock_enter(struct msi_lock *lock) {
     if (!msi_lock_try(lock)) msi_lock_wait(lock);
 }
 
+/*
+ * A plain store: an exchange would wait until all stores of this thread have reached the other ranks. So the
+ * processor may read waiters before others see that the lock is free, and miss one: see msi_lock_wait.
+ */
 static inline void msi_lock_leave(struct msi_lock *lock) {
-    if (atomic_exchange_explicit(&lock->state, MSI_LOCK_FREE, memory_order_release) == MSI_LOCK_AWAITED)
-        msi_lock_wake(lock);
+    atomic_store_explicit(&lock->held, 0, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&lock->waiters, memory_order_relaxed)) msi_lock_wake(lock);
 }
 
-/* For the holder: does another thread wait, or did one until recently? */
+/* For the holder: does another thread wait? */
 static inline bool msi_lock_is_awaited(const struct msi_lock *lock) {
-    return atomic_load_explicit(&lock->state, memory_order_relaxed) == MSI_LOCK_AWAITED;
+    return atomic_load_explicit(&lock->waiters, memory_order_relaxed) != 0;
 }
 
 /* A condition. All zeros: ready for use. Both calls need the lock. */

@@ -2,11 +2,13 @@
 #include "os/segment.h"
 #include "base/error.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,24 +44,62 @@ mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *s
     return MST_OK;
 }
 
-mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment) {
+/* Opens the segment of another process. -1, with errno, if it is another file. */
+static int open_segment(const char *path, uint64_t inode, size_t size) {
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return -1;
+    struct stat info;
+    /* The descriptor may have been reused: map only a file of the right size that cannot shrink. */
+    int seals = fcntl(fd, F_GET_SEALS), error = EINVAL;
+    if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &info) && info.st_size == (off_t)size)
+        error = inode && info.st_ino != inode ? ENOENT : 0;
+    if (!error) return fd;
+    close(fd);
+    errno = inode ? ENOENT : error;
+    return -1;
+}
+
+mst_status msi_segment_adopt(int pid, int fd, uint64_t inode, size_t size, struct msi_segment *segment) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    int here = open(path, O_RDWR | O_CLOEXEC);
-    if (here < 0) return msi_fail_errno(errno, "cannot open %s", path);
-    struct stat info;
-    void *base = MAP_FAILED;
-    errno = EINVAL;
-    /* The descriptor may have been reused: map only a file of the right size that cannot shrink. */
-    int seals = fcntl(here, F_GET_SEALS);
-    if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(here, &info) && info.st_size == (off_t)size)
-        base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, here, 0);
-    int error = errno;
-    close(here);
-    if (base == MAP_FAILED)
-        return msi_fail_errno(error, "cannot map %s as a segment of %zu bytes", path, size);
-    *segment = (struct msi_segment){-1, base, size};
+    int here = open_segment(path, inode, size);
+    void *base = here < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, here, 0);
+    if (base == MAP_FAILED) {
+        int error = errno;
+        if (here >= 0) close(here);
+        mst_status st = msi_fail_errno(error, "cannot map %s as a segment of %zu bytes", path, size);
+        errno = error;
+        return st;
+    }
+    *segment = (struct msi_segment){here, base, size};
     return MST_OK;
+}
+
+mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment) {
+    mst_status st = msi_segment_adopt(pid, fd, 0, size, segment);
+    if (st != MST_OK) return st;
+    close(segment->fd);
+    segment->fd = -1;
+    return MST_OK;
+}
+
+uint64_t msi_segment_inode(const struct msi_segment *segment) {
+    struct stat info;
+    return fstat(segment->fd, &info) ? 0 : (uint64_t)info.st_ino;
+}
+
+mst_status msi_segment_find(int pid, uint64_t inode, size_t size, struct msi_segment *segment) {
+    char path[64];
+    struct stat info;
+    mst_status st = MST_ERR_SYSTEM;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *fds = opendir(path);
+    for (struct dirent *at; fds && st != MST_OK && (at = readdir(fds));)
+        if (!fstatat(dirfd(fds), at->d_name, &info, 0) && info.st_ino == inode)
+            st = msi_segment_adopt(pid, atoi(at->d_name), inode, size, segment);
+    if (fds) closedir(fds);
+    errno = ENOENT;
+    return st == MST_OK ? st : msi_fail_errno(ENOENT, "no descriptor of pid %d is the segment", pid);
 }
 
 void msi_segment_empty(struct msi_segment *segment) {

@@ -8,9 +8,10 @@
 
 #include <muster/status.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct msi_segment {
-    int fd; /* -1: attached */
+    int fd; /* -1: attached, without a descriptor */
     void *base;
     size_t size;
 };
@@ -20,6 +21,14 @@ mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *s
 
 /* Maps another process's segment of exactly size bytes; MST_ERR_SYSTEM if this process cannot reach it. */
 mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment);
+
+/* The number of the segment's file, which no other existing segment of this host has; 0: not known. */
+uint64_t msi_segment_inode(const struct msi_segment *segment);
+/* Maps the segment with this inode and keeps a descriptor, from which others can map it too. On failure errno
+ * is ENOENT if that process does not have it, or has ended. */
+mst_status msi_segment_adopt(int pid, int fd, uint64_t inode, size_t size, struct msi_segment *segment);
+/* The same, whatever descriptor that process has for it. */
+mst_status msi_segment_find(int pid, uint64_t inode, size_t size, struct msi_segment *segment);
 
 /* For the creator: frees the memory, even if others still map it; they read zeros from then on. */
 void msi_segment_empty(struct msi_segment *segment);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 enum { YIELDS = 64 }; /* for a message that is expected at any moment */
+static const char lost[] = "its links were closed when an earlier message failed";
 
 void msi_p2p_init(struct msi_p2p *p2p, struct msi_peers *peers) {
     p2p->peers = peers;
@@ -80,7 +81,10 @@ static void post_sends(struct msi_p2p *p2p) {
     for (struct msi_list *at = p2p->sending.next; at != &p2p->sending; at = at->next) {
         struct msi_p2p_request *r = msi_container(at, struct msi_p2p_request, node);
         int peer = r->work->op.desc.peer;
-        mst_status st = r->posted || outgoing(&p2p->links[peer])->link ? MST_OK : open_out(p2p, peer);
+        struct msi_p2p_peer *p = &p2p->links[peer];
+        if (r->posted || r->work->failure.status != MST_OK || outgoing(p)->link) continue;
+        mst_status st = p->lost ? msi_comm_say_cut_off(p2p->peers->comm, MST_ERR_PEER_LOST, peer, lost)
+                                : open_out(p2p, peer);
         if (st != MST_OK) msi_comm_fail(p2p->peers->comm, r->work, st, peer);
     }
     for (struct msi_list *at = p2p->sending.next; at != &p2p->sending; at = at->next) {
@@ -165,7 +169,7 @@ static void check_sends(struct msi_p2p *p2p, bool *moved) {
         int peer = r->work->op.desc.peer;
         struct msi_wireup *out = outgoing(&p2p->links[peer]);
         next = at->next;
-        if (!r->posted) continue;
+        if (!r->posted || !out->link) continue;
         if (out->link->ops->progress(out->link)) *moved = true;
         bool taken = msi_transfer_done(&r->header_transfer) && msi_transfer_done(&r->body_transfer);
         if (taken) open_out(p2p, peer); /* finds out whether the link is open */
@@ -189,12 +193,42 @@ static bool move(struct msi_p2p *p2p) {
     if (!msi_p2p_expects(p2p)) return moved;
     for (int r = 0; r < comm->size; r++) {
         struct msi_p2p_peer *p = &p2p->links[r];
+        if (p->lost) {
+            msi_p2p_cut_off(p2p, r, MST_ERR_PEER_LOST, lost);
+            continue;
+        }
         bool answers = r != comm->rank && !p->comes_back;
         mst_status st = answers ? msi_wireup_answer(p2p->peers, r, MSI_MESSAGES, &p->in) : MST_OK;
         if (st != MST_OK && !msi_comm_hear_failure(comm)) msi_p2p_cut_off(p2p, r, st, p->in.why);
         if (msi_p2p_incoming(p2p, r)) msi_p2p_read(p2p, r, &moved);
     }
     return moved;
+}
+
+/*
+ * A message has failed because its other rank is lost: closes the links with that rank, and fails the other
+ * messages to it and those from it that are incomplete.
+ */
+static void lose_peer(struct msi_p2p *p2p, const struct mst_work *failed) {
+    int peer = msi_comm_peer(failed);
+    struct msi_comm *comm = p2p->peers->comm;
+    struct msi_list *messages = &comm->ops.messages;
+    if (peer < 0 || peer == comm->rank || p2p->links[peer].lost || comm->failure.status != MST_OK) return;
+    struct msi_p2p_peer *p = &p2p->links[peer];
+    hang_up(&p->out);
+    hang_up(&p->in);
+    if (p->in_body) p2p->incoming--;
+    if (p->keeping) {
+        p->keeping->receive = NULL;
+        p->keeping->tag = -1;
+        msi_unexpected_complete(&p2p->unexpected, p->keeping); /* drops it */
+    }
+    *p = (struct msi_p2p_peer){.lost = true};
+    for (struct msi_list *at = messages->next; at != messages; at = at->next) {
+        struct mst_work *work = msi_container(at, struct mst_work, node);
+        bool over = msi_p2p_request(work)->complete || work->failure.status != MST_OK;
+        if (!over && msi_comm_peer(work) == peer) work->failure = failed->failure;
+    }
 }
 
 /* Withdraws a message that failed. False if a part of it was transferred: the link is unusable then. */
@@ -209,7 +243,7 @@ static bool withdraw(struct msi_p2p *p2p, struct mst_work *work) {
     if (send) {
         struct msi_wireup *w = outgoing(&p2p->links[peer]);
         struct msi_link *link = w->link;
-        if (!link) return false; /* another message's failure has closed it */
+        if (!link) return p2p->links[peer].lost; /* another message's failure has closed it */
         bool untouched = msi_link_cancel(link, &r->body_transfer);
         untouched = msi_link_cancel(link, &r->header_transfer) && untouched;
         /* The other rank may know the buffer and must not read it any more. */
@@ -235,6 +269,7 @@ bool msi_p2p_progress(struct msi_p2p *p2p) {
             if (comm->failure.status != MST_OK && work->failure.status == MST_OK)
                 work->failure = comm->failure;
             if (work->failure.status == MST_OK) continue;
+            if (work->failure.status == MST_ERR_PEER_LOST) lose_peer(p2p, work);
             if (withdraw(p2p, work))
                 msi_comm_unnumber(work);
             else
@@ -244,6 +279,22 @@ bool msi_p2p_progress(struct msi_p2p *p2p) {
         moved = true;
     }
     return moved;
+}
+
+static bool is_reachable(const struct msi_p2p *p2p, int rank) {
+    const struct msi_peers *peers = p2p->peers;
+    int slot = peers->comm->ranks.slots[rank];
+    if (rank == peers->comm->rank || (p2p->links && (p2p->links[rank].out.open || p2p->links[rank].in.open)))
+        return true;
+    return slot >= 0 && peers->region && msi_shm_region_here(peers->region, slot);
+}
+
+bool msi_p2p_needs_store(const struct msi_p2p *p2p, const struct mst_work *work) {
+    int peer = msi_comm_peer(work);
+    if (peer >= 0) return !is_reachable(p2p, peer);
+    for (int r = 0; r < p2p->peers->comm->size; r++)
+        if (r != p2p->peers->comm->rank && is_reachable(p2p, r)) return false;
+    return true;
 }
 
 void msi_p2p_accept(struct msi_p2p *p2p) {

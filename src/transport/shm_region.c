@@ -85,7 +85,8 @@ mst_status msi_shm_region_make(int rank, int size, struct msi_shm_region **regio
     head->size = (uint32_t)size;
     atomic_init(&head->users, 1);
     (*region)->shares_mapping = true;
-    snprintf(offer, MSI_SHM_REGION_OFFER_MAX, "%d %d", (int)getpid(), segment.fd);
+    snprintf(offer, MSI_SHM_REGION_OFFER_MAX, "%d %d %llu", (int)getpid(), segment.fd,
+             (unsigned long long)msi_segment_inode(&segment));
     pthread_mutex_lock(&made_lock);
     msi_list_push(&made_here, &(*region)->made);
     pthread_mutex_unlock(&made_lock);
@@ -104,7 +105,8 @@ static bool join_mapping(int pid, int fd, int size, struct msi_segment *segment)
         const struct msi_shm_region *region = msi_container(at, struct msi_shm_region, made);
         found = region->segment.fd == fd && region->size == size;
         if (!found) continue;
-        *segment = (struct msi_segment){-1, region->segment.base, region->segment.size};
+        *segment =
+            (struct msi_segment){fcntl(fd, F_DUPFD_CLOEXEC, 0), region->segment.base, region->segment.size};
         /* The maker is in the list, so the mapping is open. The last user unmaps it. */
         atomic_fetch_add_explicit(&region->head->users, 1, memory_order_relaxed);
     }
@@ -112,24 +114,30 @@ static bool join_mapping(int pid, int fd, int size, struct msi_segment *segment)
     return found;
 }
 
-mst_status msi_shm_region_attach(const char *offer, int rank, int size, struct msi_shm_region **region) {
+mst_status msi_shm_region_attach(const char *offer, int holder, int rank, int size,
+                                 struct msi_shm_region **region) {
     int pid, fd;
+    unsigned long long inode;
     struct msi_segment segment;
-    if (sscanf(offer, "%d %d", &pid, &fd) != 2)
+    if (sscanf(offer, "%d %d %llu", &pid, &fd, &inode) != 3)
         return msi_fail(MST_ERR_PROTOCOL, NULL, "'%.60s' does not describe a shared-memory region", offer);
-    bool joined = join_mapping(pid, fd, size, &segment);
-    mst_status st = joined ? MST_OK : msi_segment_attach(pid, fd, region_bytes(size), &segment);
+    bool joined = !holder && join_mapping(pid, fd, size, &segment);
+    mst_status st = MST_OK;
+    if (holder)
+        st = msi_segment_find(holder, inode, region_bytes(size), &segment);
+    else if (!joined)
+        st = msi_segment_adopt(pid, fd, inode, region_bytes(size), &segment);
     if (st != MST_OK) return st;
     const struct msi_shm_region_header *head = segment.base;
-    if (head->magic != magic || head->size != (uint32_t)size) {
-        if (!joined) msi_segment_close(&segment);
-        return msi_fail(MST_ERR_PROTOCOL, NULL, "the segment of pid %d is not a region of %d ranks", pid,
-                        size);
-    }
-    st = new_region(rank, size, &segment, region);
+    if (head->magic != magic || head->size != (uint32_t)size)
+        st = msi_fail(MST_ERR_PROTOCOL, NULL, "the segment of pid %d is not a region of %d ranks", pid, size);
+    else
+        st = new_region(rank, size, &segment, region);
     if (st == MST_OK)
         (*region)->shares_mapping = joined;
-    else if (!joined)
+    else if (joined)
+        close(segment.fd);
+    else
         msi_segment_close(&segment);
     return st;
 }

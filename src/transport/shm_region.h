@@ -126,9 +126,13 @@ enum { MSI_SHM_REGION_OFFER_MAX = 96 };
 /* Makes the region of a group of size ranks, and the text with which others attach to it. */
 mst_status msi_shm_region_make(int rank, int size, struct msi_shm_region **region,
                                char offer[MSI_SHM_REGION_OFFER_MAX]);
-/* Opens a region that another rank has made. */
-mst_status msi_shm_region_attach(const char *offer, int rank, int size, struct msi_shm_region **region);
-/* Closes the maker's descriptor after all ranks have attached. */
+/*
+ * Opens a region that another rank has made: through that rank, or if holder is not 0 through that process,
+ * which has opened it. On failure errno is ENOENT if the process does not have it, or has ended.
+ */
+mst_status msi_shm_region_attach(const char *offer, int holder, int rank, int size,
+                                 struct msi_shm_region **region);
+/* Closes the descriptor, after all ranks have attached. */
 void msi_shm_region_seal(struct msi_shm_region *region);
 void msi_shm_region_close(struct msi_shm_region *region);
 

@@ -2,6 +2,7 @@
 #include "wireup/peers.h"
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,40 +13,77 @@ static struct msi_str region_key(const struct msi_comm *comm, char out[KEY_MAX])
     return msi_cstr(out);
 }
 
-/* Opens the region that another rank of this host has made, which may have died since. */
-static mst_status attach(struct msi_peers *peers, const char *offer) {
+/*
+ * Opens the region that another rank of this host has made. If that rank has died or left, ranks that have
+ * opened the region before have it. *gone: no rank has it any more.
+ */
+static mst_status attach(struct msi_peers *peers, const char *offer, bool *gone) {
     struct msi_comm *comm = peers->comm;
     const struct msi_comm_ranks *ranks = &comm->ranks;
-    mst_status st = msi_shm_region_attach(offer, ranks->slots[comm->rank], ranks->local, &peers->region);
-    if (st != MST_ERR_SYSTEM) return st;
+    int slot = ranks->slots[comm->rank], maker = -1;
     char why[200];
+    mst_status st = msi_shm_region_attach(offer, 0, slot, ranks->local, &peers->region);
+    bool ended = errno == ENOENT;
+    *gone = false;
+    if (st != MST_ERR_SYSTEM) return st;
     snprintf(why, sizeof why, "%s", mst_last_error()->message);
-    for (int r = 0; r < comm->size; r++)
-        if (ranks->slots[r] >= 0 && r != comm->rank && ranks->pids[r] == atoi(offer))
-            return msi_comm_say_cut_off(comm, st, r, why);
+    for (int r = 0; r < comm->size; r++) {
+        if (ranks->slots[r] < 0 || r == comm->rank) continue;
+        if (ranks->pids[r] == atoi(offer))
+            maker = r;
+        else if (msi_shm_region_attach(offer, ranks->pids[r], slot, ranks->local, &peers->region) == MST_OK)
+            return MST_OK;
+    }
+    if (!ended && maker >= 0) st = msi_comm_say_cut_off(comm, st, maker, why);
+    *gone = ended || (maker >= 0 && comm->hooks.is_gone(comm->hooks.context, maker));
+    return st;
+}
+
+/* Publishes this rank's region in place of another one; *found is the one that counts. */
+static mst_status publish(struct msi_comm *comm, const struct msi_wait *wait, const char *offer,
+                          char found[MSI_SHM_REGION_OFFER_MAX]) {
+    char key[KEY_MAX];
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_COMPARE_SET,
+                                      .key = region_key(comm, key),
+                                      .value = msi_cstr(found),
+                                      .desired = msi_cstr(offer)}};
+    mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
+    if (st == MST_OK) st = x.status;
+    if (st == MST_OK) msi_str_copy(msi_store_reply_str(&x), found, MSI_SHM_REGION_OFFER_MAX);
+    msi_store_rpc_free(&x, 1);
     return st;
 }
 
 mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait *wait) {
     struct msi_comm *comm = peers->comm;
-    char offer[MSI_SHM_REGION_OFFER_MAX], found[MSI_SHM_REGION_OFFER_MAX], key[KEY_MAX];
+    char offer[MSI_SHM_REGION_OFFER_MAX], found[MSI_SHM_REGION_OFFER_MAX] = "";
+    struct msi_shm_region *own;
     if (peers->region) return MST_OK;
     int local = comm->ranks.local;
-    mst_status st = msi_shm_region_make(comm->ranks.slots[comm->rank], local, &peers->region, offer);
-    if (st != MST_OK || local == 1) return st;
-    struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = region_key(comm, key), .desired = msi_cstr(offer)}};
-    st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
-    if (st == MST_OK) st = x.status;
-    msi_str_copy(msi_store_reply_str(&x), found, sizeof found);
-    msi_store_rpc_free(&x, 1);
-    if (st != MST_OK || strcmp(found, offer) != 0) {
-        msi_shm_region_close(peers->region);
-        peers->region = NULL;
-        if (st == MST_OK) st = attach(peers, found);
+    mst_status st = msi_shm_region_make(comm->ranks.slots[comm->rank], local, &own, offer);
+    if (st != MST_OK) return st;
+    peers->made = local == 1;
+    for (bool gone = true; gone && !peers->made;) {
+        st = publish(comm, wait, offer, found);
+        gone = false;
+        peers->made = st == MST_OK && strcmp(found, offer) == 0;
+        if (st == MST_OK && !peers->made) st = attach(peers, found, &gone);
     }
-    if (st == MST_OK) msi_shm_region_arrive(peers->region);
+    if (peers->made)
+        peers->region = own;
+    else
+        msi_shm_region_close(own);
+    if (st == MST_OK && local > 1) msi_shm_region_arrive(peers->region);
     return st;
+}
+
+/* A key that stays does no harm. */
+static void delete_key(struct msi_comm *comm) {
+    char key[KEY_MAX];
+    struct msi_wait wait = {msi_deadline(DELETE_MS), NULL};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
+    comm->hooks.exec(comm->hooks.context, &wait, &x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
 void msi_peers_set_all_here(struct msi_peers *peers) {
@@ -53,12 +91,8 @@ void msi_peers_set_all_here(struct msi_peers *peers) {
     peers->all_here = true;
     int processors = msi_shm_region_processors(peers->region); /* 0: not known */
     if (processors && comm->ranks.local > processors) comm->ranks.oversubscribed = true;
-    if (peers->region->segment.fd < 0 || comm->ranks.local == 1) return;
-    char key[KEY_MAX];
-    struct msi_wait wait = {msi_deadline(DELETE_MS), NULL};
-    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = region_key(comm, key)}};
-    comm->hooks.exec(comm->hooks.context, &wait, &x, 1); /* a key that stays does no harm */
-    msi_store_rpc_free(&x, 1);
+    if (comm->ranks.local == 1) return;
+    if (peers->made) delete_key(comm);
     msi_shm_region_seal(peers->region);
 }
 
@@ -69,10 +103,7 @@ void msi_peers_leave(const struct msi_peers *peers) {
 }
 
 void msi_peers_close(struct msi_peers *peers) {
-    struct msi_shm_region *region = peers->region;
-    if (region && !peers->all_here)
-        msi_peers_set_all_here(peers); /* late ranks must not look for the region */
-    if (region) msi_shm_region_close(region);
+    msi_shm_region_close(peers->region); /* late ranks find it in the others, or make a new one */
 }
 
 bool msi_peers_has_left(const struct msi_peers *peers, int rank) {

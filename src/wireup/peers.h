@@ -3,7 +3,9 @@
  * shared region. Links are made from this, see wireup.h. Used under the communicator's rules for threads.
  *
  * Keys, under the communicator's: region/H, where the shared region of host H is. The first rank of a host
- * that comes makes it; the key is deleted once all ranks of the host have it open.
+ * that comes makes it; the key is deleted once all ranks of the host have it open. Until then each of them
+ * keeps a descriptor of it. If the rank that made it dies or leaves before, the others find it in each other,
+ * or make a new one if no rank has it.
  */
 #ifndef MSI_WIREUP_PEERS_H
 #define MSI_WIREUP_PEERS_H
@@ -14,6 +16,7 @@ struct msi_peers {
     struct msi_comm *comm;
     /* of this host; NULL before it was opened, and for the only rank of one of several hosts */
     struct msi_shm_region *region;
+    bool made;     /* this rank has made the region */
     bool all_here; /* all ranks of this host have opened the region */
 };
 
@@ -24,7 +27,7 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
 void msi_peers_set_all_here(struct msi_peers *peers);
 /* Tells the ranks of this host that this one has destroyed the group. Twice is harmless. */
 void msi_peers_leave(const struct msi_peers *peers);
-/* Closes the region. */
+/* Closes the region. Ranks of this host that have not opened it yet may still do so. */
 void msi_peers_close(struct msi_peers *peers);
 
 /* Has that rank of this host destroyed the group? */

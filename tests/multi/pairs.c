@@ -5,6 +5,8 @@
  *   pairs idle    the other ranks make no call before they get a line
  *   pairs first   the other ranks first send each other a message
  *   pairs leave   the other ranks leave the world when they get a line
+ *   pairs do ACTION…   this rank carries out the actions, and continues after one that fails. NAME:PEER is
+ *                      one of those below; "hold" waits for a line
  *
  * Ranks 0 and 1 begin when they get a line, and all ranks that are there sum when they get another. Each step
  * writes one line, as tests/multi/world.c does: name, status, milliseconds, culprit and message, separated by
@@ -14,6 +16,7 @@
 
 #include <muster/muster.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,6 +69,50 @@ static mst_status sum(void) {
     return st == MST_OK && one != size ? MST_ERR_INTERNAL : st;
 }
 
+static int big[1 << 20];
+
+static mst_status send_big(int peer) {
+    return mst_send(big, 1 << 20, MST_I32, peer, .timeout_ms = TIMEOUT_MS);
+}
+
+static mst_status receive(int peer) {
+    int in[COUNT];
+    return mst_recv(in, COUNT, MST_I32, peer, .timeout_ms = TIMEOUT_MS);
+}
+
+static mst_status send_small(int peer) {
+    int out[COUNT] = {0};
+    return mst_send(out, COUNT, MST_I32, peer, .timeout_ms = TIMEOUT_MS);
+}
+
+/* Posts a receive, which joins the group, and leaves it alone. */
+static mst_status post(int peer) {
+    static int in[COUNT];
+    mst_work *work;
+    return mst_irecv(in, COUNT, MST_I32, peer, .tag = 9, .work = &work, .timeout_ms = TIMEOUT_MS);
+}
+
+static mst_status sum_with(int peer) {
+    (void)peer;
+    return sum();
+}
+
+static const struct {
+    const char *name;
+    mst_status (*run)(int peer);
+} actions[] = {{"exchange", exchange}, {"at_once", exchange_at_once}, {"send_big", send_big},
+               {"receive", receive},   {"send", send_small},          {"post", post},
+               {"sum", sum_with}};
+
+static void act(const char *action) {
+    const char *peer = strchr(action, ':');
+    size_t n = peer ? (size_t)(peer - action) : strlen(action);
+    int64_t begin = msi_now();
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (strlen(actions[i].name) == n && !memcmp(actions[i].name, action, n))
+            report(action, actions[i].run(peer ? atoi(peer + 1) : -1), begin);
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     int64_t begin = msi_now();
@@ -73,6 +120,15 @@ int main(int argc, char **argv) {
     if (st != MST_OK) return 1;
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
+    if (!strcmp(argv[1], "do")) {
+        for (int i = 2; i < argc; i++)
+            if (strcmp(argv[i], "hold") != 0)
+                act(argv[i]);
+            else if (!get_line())
+                return 1;
+        mst_destroy_process_group(NULL);
+        return 0;
+    }
     if (me > 1 && !strcmp(argv[1], "first")) st = report("first", exchange(5 - me), begin);
     bool goes_on = st == MST_OK && get_line();
     begin = msi_now();

@@ -11,13 +11,14 @@ class PairsHere(RanksTest):
     layouts = (None,)  # the simulated host of each rank; None: all on this host
 
     def world(self, what, hosts):
-        """The ranks of a world, over a store that outlives them."""
+        """The ranks of a world, over a store that outlives them. what: the arguments of all ranks, or of each."""
         store, port = self.serve()
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         ranks = []
         for r in range(RANKS):
             env = {"RANK": r, "WORLD_SIZE": RANKS, **place, **({"MUSTER_FORCE_HOST": hosts[r]} if hosts else {})}
-            ranks.append(Rank(self.popen(PAIRS, what, env=env)))
+            args = (what,) if isinstance(what, str) else ("do", *what[r])
+            ranks.append(Rank(self.popen(PAIRS, *args, env=env)))
         for rank in ranks:
             self.assert_ok(rank.step("init"))
         return store, ranks
@@ -75,8 +76,125 @@ class PairsHere(RanksTest):
         self.each("leave", before, self.stop)
 
 
+    def every(self, body, *actions):
+        """Calls body for the ranks of each layout, which carry out the actions."""
+        for hosts in self.layouts:
+            with self.subTest(hosts=hosts), self.ended():
+                store, ranks = self.world(actions, hosts)
+                body(ranks, store)
+                for rank in ranks:
+                    rank.kill()
+                store.kill()
+        self.assert_nothing_left()
+
+    def ok(self, rank, action, within=SOON):
+        step = rank.step(action)
+        self.assert_ok(step)
+        self.assert_within(step, within)
+
+    def fails(self, rank, action, status, *parts):
+        step = rank.step(action)
+        self.assert_failed(step, status, *parts)
+        self.assert_within(step, 3 * SOON)
+
+    def talk(self, ranks):
+        """Ranks 0 and 1 exchange messages."""
+        for rank in ranks[:2]:
+            rank.resume()
+        for number, rank in enumerate(ranks[:2]):
+            self.ok(rank, f"exchange:{1 - number}")
+            self.ok(rank, f"at_once:{1 - number}")
+
+    BOTH = (("exchange:1", "at_once:1"), ("exchange:0", "at_once:0"))
+
+    def test_maker_dies(self):
+        """The rank that has made the shared region dies before others have opened it."""
+
+        def body(ranks, _):
+            self.ok(ranks[2], "post:3")
+            ranks[2].kill()
+            self.talk(ranks)
+
+        first, second = self.BOTH
+        self.every(body, ("hold", *first), ("hold", *second), ("post:3", "hold"), ("hold",))
+
+    def inherit(self, end):
+        """Rank 0 has opened the region that rank 2 has made, and rank 1 opens it after the end of rank 2."""
+
+        def body(ranks, _):
+            self.ok(ranks[2], "post:3")
+            ranks[0].resume()
+            self.ok(ranks[0], "post:3")
+            end(ranks[2])
+            self.talk(ranks)
+
+        first, second = self.BOTH
+        self.every(body, ("hold", "post:3", "hold", *first), ("hold", *second), ("post:3", "hold"), ("hold",))
+
+    def test_maker_dies_later(self):
+        self.inherit(lambda maker: maker.kill())
+
+    def test_maker_leaves(self):
+        def leave(maker):
+            maker.resume()
+            self.assert_ends(maker)
+
+        self.inherit(leave)
+
+    def test_message_to_dead_rank(self):
+        """A failed message to or from a dead rank does not affect the others; collectives of the group fail."""
+        failed = ("send_big:2", "receive:2", "send_big:2")
+
+        def body(ranks, _):
+            for rank, actions in (ranks[0], known), (ranks[2], other):
+                for action in actions:
+                    self.ok(rank, action)
+            ranks[2].kill()
+            ranks[0].resume()
+            for action in failed:
+                self.fails(ranks[0], action, "MST_ERR_PEER_LOST", "rank 2 .* died")
+            self.talk(ranks)
+            for rank in ranks[:2]:
+                self.fails(rank, "sum", "MST_ERR_PEER_LOST", "rank 2 .* died")
+
+        first, second = self.BOTH
+        for known, other in ((), ()), (("exchange:2",), ("exchange:0",)):
+            zero = (*known, "hold", *failed, "hold", *first, "sum")
+            self.every(body, zero, ("hold", *second, "sum"), (*other, "hold"), ("hold",))
+
+    def test_half_sent(self):
+        """Rank 2 dies while rank 0 sends to it: the links between ranks 0 and 1 stay usable."""
+
+        def body(ranks, _):
+            self.ok(ranks[2], "exchange:0")
+            self.ok(ranks[0], "exchange:2")
+            ranks[2].kill()
+            self.fails(ranks[0], "send_big:2", "MST_ERR_PEER_LOST", "rank 2 .* died")
+            self.talk(ranks)
+
+        first, second = self.BOTH
+        zero = ("exchange:1", "exchange:2", "send_big:2", "hold", *first)
+        self.every(body, zero, ("exchange:0", "hold", *second), ("exchange:0", "hold"), ("hold",))
+
+    def test_store_lost(self):
+        """A receive whose rank cannot find this one any more fails; ranks that know each other go on."""
+
+        def body(ranks, store):
+            for number, rank in enumerate(ranks[:2]):
+                self.ok(rank, f"exchange:{1 - number}")
+            store.kill()
+            ranks[0].resume()
+            self.fails(ranks[0], "receive:2", "MST_ERR_STORE_LOST", "the store of this world at .* is lost")
+            ranks[1].resume()
+            self.ok(ranks[1], "send:0")
+            self.ok(ranks[0], "receive:1")
+
+        zero = ("exchange:1", "hold", "receive:2", "receive:1")
+        self.every(body, zero, ("exchange:0", "hold", "send:0"), ("hold",), ("hold",))
+
+
 class PairsOnHosts(PairsHere):
-    layouts = ("abcd", "aabb", "abab", "abcc")
+    layouts = ("abcd", "aabb", "abab", "abcc", "aaab")
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
 static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
     work->fault.seq = 0;
     work->op = (struct msi_op){.desc = {.root = -1, .peer = -1, .sender = -1}};
-    work->begun = work->done = work->abandoned = work->blocking = work->numbered = false;
+    work->begun = work->done = work->abandoned = work->awaited = work->blocking = work->numbered = false;
     work->source = -1;
     work->seq = 0;
     work->op_trace.on = 0;
@@ -157,6 +157,13 @@ void msi_comm_show_call(struct mst_work *work, struct msi_op_call *call) {
     msi_comm_lock(work->comm);
     *call = (struct msi_op_call){work->op.name, work->op.site};
     msi_comm_unlock(work->comm);
+}
+
+bool msi_comm_claim(struct msi_comm *comm, _Atomic bool *flag) {
+    msi_comm_lock(comm);
+    bool free = msi_comm_claim_locked(flag);
+    msi_comm_unlock(comm);
+    return free;
 }
 
 void msi_comm_release_op(struct mst_work *work) {

@@ -33,6 +33,21 @@ static void take_back(struct mst_work *work) {
     if (work->done) msi_comm_spare(work);
 }
 
+static void mark_awaited(struct mst_work *work) {
+    if (work->awaited) return;
+    work->awaited = true;
+    work->slow = (struct msi_slow){0};
+}
+
+/* Collectives run one after the other, so a collective waits for those before it too. */
+void msi_comm_begin_wait(struct mst_work *work) {
+    const struct msi_list *queue = &work->comm->ops.queue;
+    bool message = msi_op_is_message(&work->op);
+    for (const struct msi_list *at = queue->next; !message && at != queue && at != &work->node; at = at->next)
+        mark_awaited(msi_container(at, struct mst_work, node));
+    mark_awaited(work);
+}
+
 mst_work *msi_comm_export(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     msi_comm_lock(comm);
@@ -64,7 +79,10 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
     struct msi_comm *comm = work->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
-    if (!msi_comm_is_over(work)) msi_op_trace_wait(&work->op_trace);
+    if (!msi_comm_is_over(work)) {
+        msi_op_trace_wait(&work->op_trace);
+        msi_comm_begin_wait(work);
+    }
     while (st == MST_OK && is_held(work, generation) && !msi_comm_is_over(work)) {
         if (msi_comm_in_callback()) {
             st = msi_comm_refuse_waiting();
@@ -141,11 +159,12 @@ static struct look look_at(mst_work *const *handles, size_t n) {
     return look;
 }
 
-/* The profile counts the wait for several operations as a wait for the first one. */
+/* A wait for several operations counts as a wait for the first one. */
 static void trace_wait(mst_work *handle, bool begins) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return;
     if (!msi_comm_is_over(work)) (begins ? msi_op_trace_wait : msi_op_trace_leave)(&work->op_trace);
+    if (begins) msi_comm_begin_wait(work);
     msi_comm_unlock(work->comm);
 }
 

@@ -97,6 +97,7 @@ static mst_status begin(struct mst_work *work) {
 static void *run_thread(void *context) {
     struct msi_comm *comm = context;
     pthread_setname_np(pthread_self(), "muster-comm");
+    msi_call_rank(comm->ranks.globals[comm->rank]);
     msi_comm_lock(comm);
     struct msi_idle idle = {0};
     while (!comm->ending) {
@@ -164,6 +165,7 @@ static mst_status run_alone(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     struct msi_idle idle = {0};
     work->blocking = !work->wait.cancel;
+    msi_comm_begin_wait(work);
     comm->inside++;
     while (!work->done && !comm->threaded) {
         bool shared = comm->inside > 1 || msi_lock_is_awaited(&comm->lock);

@@ -32,18 +32,6 @@ enum {
     LONG_NS = 400000000, /* after that the store is asked whether the other ranks can still arrive */
 };
 
-/* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
-enum { CANCEL, FIRST_PEER };
-
-/* Was the process of that rank seen to end? */
-static bool has_ended(const struct msi_comm *comm, int rank) {
-    return comm->waiting.fds && comm->waiting.fds[FIRST_PEER + rank].events == 0;
-}
-
-static bool has_left(const struct msi_comm *comm, int rank) {
-    return comm->engine->has_left && comm->engine->has_left(comm, rank);
-}
-
 /* Does the operation still need that rank? A receive from any source needs the last rank that is left. */
 static bool needs(const struct mst_work *work, int rank) {
     const struct msi_comm *comm = work->comm;
@@ -59,8 +47,8 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
     int left = -1;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank || !needs(work, r)) continue;
-        if (has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
-        if (left < 0 && has_left(comm, r)) left = r;
+        if (msi_comm_has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        if (left < 0 && msi_comm_has_left(comm, r)) left = r;
     }
     return left;
 }
@@ -92,10 +80,17 @@ static bool ran_out(struct msi_comm *comm, struct mst_work *work, int64_t now) {
     return st != MST_OK;
 }
 
+static void check_slow(struct msi_comm *comm, struct mst_work *work, int64_t now) {
+    if (!work->awaited) return;
+    if (!work->slow.since) work->slow = msi_slow_begin(comm->config.slow_s, now);
+    if (now >= work->slow.due) msi_comm_write_slow(comm, work);
+}
+
 static mst_status say_lost(struct msi_comm *comm, int rank) {
     void *context = comm->hooks.context;
     char who[200], group[96];
-    if (has_ended(comm, rank) || comm->hooks.is_gone(context, rank) || !has_left(comm, rank))
+    if (msi_comm_has_ended(comm, rank) || comm->hooks.is_gone(context, rank) ||
+        !msi_comm_has_left(comm, rank))
         return comm->hooks.say_lost(context, rank);
     return msi_fail(MST_ERR_PEER_LOST,
                     "let all ranks finish their calls on a group before one of them destroys it",
@@ -111,6 +106,15 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
     msi_comm_fail(comm, work, say_lost(comm, lost), lost);
     return true;
+}
+
+/* Fails an operation whose ranks have not found each other, if the store is lost. Others go on without it. */
+static bool lacks_store(struct msi_comm *comm, struct mst_work *work, bool late) {
+    bool (*needs_store)(const struct mst_work *) = comm->engine->needs_store;
+    if (!late || !comm->waiting.store_lost || !needs_store || !needs_store(work)) return false;
+    mst_status st = comm->hooks.refresh(comm->hooks.context); /* says why, at once */
+    if (st == MST_ERR_STORE_LOST) msi_comm_fail(comm, work, st, -1);
+    return st == MST_ERR_STORE_LOST;
 }
 
 /* Has another rank failed the group, or called something else? Only the rank at its other end matters to a
@@ -145,15 +149,16 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     /* In the first operation ranks may not know how to reach each other. */
     bool first = at.seq == 1 && comm->waiting.connecting;
     msi_comm_unlock(comm);
-    /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. Where
-     * a store is lost that no rank hosted, the deadline ends the wait. */
+    /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. */
     mst_status st = comm->hooks.refresh(comm->hooks.context);
-    if (st != MST_ERR_STORE_LOST || !first) st = read_reports(comm, &at, peer, &culprit);
+    bool store_lost = st == MST_ERR_STORE_LOST;
+    if (!store_lost || !first) st = read_reports(comm, &at, peer, &culprit);
     if (st == MST_OK && late) {
         st = comm->hooks.look(comm->hooks.context, &at);
         culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
     }
     msi_comm_lock(comm);
+    comm->waiting.store_lost = store_lost;
     if (st == MST_OK) return false;
     if (work != msi_comm_next_active(comm, NULL) || work->generation != generation ||
         (at.seq && work->seq != at.seq))
@@ -179,28 +184,31 @@ static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int6
 
 /* Checks everything else that can end a wait. True if the wait ends. */
 static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
-    for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
+    for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));) {
         if (ran_out(comm, work, now)) return true;
+        check_slow(comm, work, now);
+    }
     if (msi_comm_hear_failure(comm)) return true;
     if (comm->engine->accept) comm->engine->accept(comm);
     if (now - idle->asked < ASK_NS) return false;
     idle->asked = now;
     if (report_wait(comm, idle, now)) return true;
-    if (!msi_comm_next_active(comm, NULL) || ask_store(comm, now - idle->since > LONG_NS)) return true;
+    bool late = now - idle->since > LONG_NS;
+    if (!msi_comm_next_active(comm, NULL) || ask_store(comm, late)) return true;
     for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
-        if (lost_somebody(comm, work)) return true;
+        if (lost_somebody(comm, work) || lacks_store(comm, work, late)) return true;
     return false;
 }
 
 static mst_status watch_peers(struct msi_comm *comm) {
-    size_t n = FIRST_PEER + (size_t)comm->size + (size_t)comm->traits.max_fds;
+    size_t n = MSI_POLL_FIRST_PEER + (size_t)comm->size + (size_t)comm->traits.max_fds;
     struct pollfd *fds = malloc(n * sizeof *fds);
     if (!fds) return msi_fail_memory();
     for (size_t i = 0; i < n; i++) fds[i] = (struct pollfd){-1, POLLIN, 0};
     const int *pids = comm->ranks.pids;
     for (int r = 0; r < comm->size; r++)
         if (comm->ranks.slots[r] >= 0 && pids[r] != pids[comm->rank])
-            fds[FIRST_PEER + r].fd = (int)syscall(SYS_pidfd_open, pids[r], 0);
+            fds[MSI_POLL_FIRST_PEER + r].fd = (int)syscall(SYS_pidfd_open, pids[r], 0);
     comm->waiting.fds = fds;
     return MST_OK;
 }
@@ -209,7 +217,7 @@ void msi_comm_stop_watching(struct msi_comm *comm) {
     struct pollfd *fds = comm->waiting.fds;
     if (!fds) return;
     for (int r = 0; r < comm->size; r++)
-        if (fds[FIRST_PEER + r].fd >= 0) close(fds[FIRST_PEER + r].fd);
+        if (fds[MSI_POLL_FIRST_PEER + r].fd >= 0) close(fds[MSI_POLL_FIRST_PEER + r].fd);
     free(fds);
 }
 
@@ -217,7 +225,7 @@ void msi_comm_stop_watching(struct msi_comm *comm) {
 static bool somebody_ended(struct msi_comm *comm) {
     bool any = false;
     for (int r = 0; r < comm->size; r++) {
-        struct pollfd *p = &comm->waiting.fds[FIRST_PEER + r];
+        struct pollfd *p = &comm->waiting.fds[MSI_POLL_FIRST_PEER + r];
         if (p->fd < 0 || !p->revents) continue;
         close(p->fd);
         *p = (struct pollfd){-1, 0, 0};
@@ -244,8 +252,8 @@ static void pause_a_little(struct msi_comm *comm, bool yield) {
 
 static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct msi_idle *idle) {
     struct pollfd *fds = comm->waiting.fds;
-    int n = FIRST_PEER + comm->size;
-    fds[CANCEL].fd = msi_cancel_fd(work->wait.cancel);
+    int n = MSI_POLL_FIRST_PEER + comm->size;
+    fds[MSI_POLL_CANCEL].fd = msi_cancel_fd(work->wait.cancel);
     n += comm->engine->poll_fds(comm, fds + n);
     int64_t left = msi_ms_until(work->wait.deadline);
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;

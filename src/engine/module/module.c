@@ -100,12 +100,17 @@ static bool host_combine(mst_dtype dtype, mst_op op, void *out, const void *a, c
     return true;
 }
 
-/* Fails, and names the ranks that have not arrived. */
-static mst_status say_absent(struct msi_module *m) {
+/* The ranks that have not arrived. */
+struct absent {
+    int n, first; /* how many, and the first of them */
+    char list[600];
+};
+
+static void find_absent(struct msi_module *m, struct absent *absent) {
     struct msi_comm *comm = m->comm;
-    char list[600] = "", who[200], group[96], name[32], key[KEY_MAX];
-    size_t used = 0;
-    int late = 0, first = -1;
+    char who[200], name[32], key[KEY_MAX];
+    size_t used = 0, size = sizeof absent->list;
+    *absent = (struct absent){.first = -1};
     for (int r = 0; r < comm->size; r++) {
         snprintf(name, sizeof name, "ready/%d", r);
         struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
@@ -115,16 +120,34 @@ static mst_status say_absent(struct msi_module *m) {
         bool there = st == MST_OK && msi_value_or_none(msi_read_str(&reader)).n > 0;
         msi_store_rpc_free(&x, 1);
         if (there) continue;
-        if (first < 0) first = r;
-        if (late++ < LISTED_MOST && used < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", late > 1 ? ", " : "",
+        if (absent->first < 0) absent->first = r;
+        if (absent->n++ < LISTED_MOST && used < size)
+            used += (size_t)snprintf(absent->list + used, size - used, "%s%s", absent->n > 1 ? ", " : "",
                                      msi_comm_show(comm, r, who, sizeof who));
     }
+    if (absent->n > LISTED_MOST && used < size)
+        snprintf(absent->list + used, size - used, " and %d more", absent->n - LISTED_MOST);
+}
+
+/* Fails, and names the ranks that have not arrived. */
+static mst_status say_absent(struct msi_module *m) {
+    struct msi_comm *comm = m->comm;
+    struct absent absent;
+    char group[96];
+    find_absent(m, &absent);
     mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
                              "%d of %d ranks of %s reached the opening of backend '%s' in time; missing: %s",
-                             comm->size - late, comm->size, msi_comm_show(comm, -1, group, sizeof group),
-                             m->table->name, late ? list : "none any more");
-    return first >= 0 ? msi_blame(st, msi_comm_global(comm, first)) : st;
+                             comm->size - absent.n, comm->size, msi_comm_show(comm, -1, group, sizeof group),
+                             m->table->name, absent.n ? absent.list : "none any more");
+    return absent.n ? msi_blame(st, msi_comm_global(comm, absent.first)) : st;
+}
+
+static void write_slow(struct msi_module *m, struct msi_slow *slow, int64_t deadline) {
+    struct absent absent;
+    char group[96];
+    find_absent(m, &absent);
+    if (absent.n)
+        msi_slow_write(slow, deadline, NULL, msi_comm_show(m->comm, -1, group, sizeof group), absent.list);
 }
 
 /* Waits for a while for all ranks, or until a rank reports a failure. number is positive if this rank arrives
@@ -158,10 +181,13 @@ static mst_status gather(struct msi_module *m, const struct msi_wait *wait) {
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &ready, 1);
     msi_store_rpc_free(&ready, 1);
     if (st != MST_OK || comm->size == 1) return st;
+    struct msi_slow slow = msi_slow_begin(comm->config.slow_s, msi_now());
     st = MST_ERR_TIMEOUT;
     while (st == MST_ERR_TIMEOUT && msi_now() < wait->deadline) {
         st = wait_for_all(m, wait, m->arrived ? -comm->size : comm->size);
         m->arrived = true;
+        if (st == MST_ERR_TIMEOUT && msi_slow_is_due(&slow, wait->deadline))
+            write_slow(m, &slow, wait->deadline);
     }
     return st == MST_ERR_TIMEOUT ? say_absent(m) : st;
 }

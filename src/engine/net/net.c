@@ -432,6 +432,10 @@ static int missing(const struct mst_work *work, int *ranks, int max) {
     return n;
 }
 
+static bool needs_store(const struct mst_work *work) {
+    return msi_op_is_message(&work->op) && msi_p2p_needs_store(&msi_native(work->comm)->p2p, work);
+}
+
 static void accept_links(struct msi_comm *comm) {
     /* It is enough to answer at the endpoint; a connection is taken when this rank expects messages. */
     msi_listener_progress(comm->config.endpoint->listener);
@@ -498,6 +502,7 @@ const struct msi_engine msi_net_engine = {
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,
+    .needs_store = needs_store,
     .signature_of = signature_of,
     .has_left = msi_native_has_left,
     .overhear = overhear,

@@ -200,6 +200,11 @@ static bool waits_for(const struct mst_work *work, int rank) {
     return work->seq == 0 || coll->waits_for(coll, rank);
 }
 
+static bool needs_store(const struct mst_work *work) {
+    const struct msi_native *native = msi_native(work->comm);
+    return msi_op_is_message(&work->op) ? msi_p2p_needs_store(&native->p2p, work) : !native->peers.all_here;
+}
+
 static int missing(const struct mst_work *work, int *ranks, int max) {
     struct msi_shm_region *region = msi_native(work->comm)->peers.region;
     return msi_shm_missing(region, work->seq ? work->seq : region->seq + 1, ranks, max);
@@ -361,6 +366,7 @@ const struct msi_engine msi_shm_engine = {
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,
+    .needs_store = needs_store,
     .signature_of = signature_of,
     .has_left = msi_native_has_left,
     .hear_failure = hear_failure,
