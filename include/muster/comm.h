@@ -108,6 +108,8 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
 /* n tensors in one operation; counts has n entries. */
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call);
+mst_status mst_broadcast_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
+                                        const mst_call *call);
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call);
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
@@ -227,6 +229,7 @@ MST_WRAP_4(mst_all_gather, mst_call, void *const *, const void *, size_t, mst_dt
 MST_WRAP_4(mst_reduce_scatter, mst_call, void *, const void *const *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_to_all, mst_call, void *const *, const void *const *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_reduce_coalesced, mst_call, void *const *, const size_t *, size_t, mst_dtype)
+MST_WRAP_4(mst_broadcast_coalesced, mst_call, void *const *, const size_t *, size_t, mst_dtype)
 MST_WRAP_5(mst_all_gather_coalesced, mst_call, void *const *, const void *const *, const size_t *, size_t,
            mst_dtype)
 MST_WRAP_5(mst_reduce_scatter_coalesced, mst_call, void *const *, const void *const *, const size_t *, size_t,
@@ -263,6 +266,7 @@ MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 #define mst_reduce_scatter(...)           MST_CALL_4(mst_reduce_scatter, mst_call, __VA_ARGS__)
 #define mst_all_to_all(...)               MST_CALL_4(mst_all_to_all, mst_call, __VA_ARGS__)
 #define mst_all_reduce_coalesced(...)     MST_CALL_4(mst_all_reduce_coalesced, mst_call, __VA_ARGS__)
+#define mst_broadcast_coalesced(...)      MST_CALL_4(mst_broadcast_coalesced, mst_call, __VA_ARGS__)
 #define mst_all_gather_coalesced(...)     MST_CALL_5(mst_all_gather_coalesced, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter_coalesced(...) MST_CALL_5(mst_reduce_scatter_coalesced, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter_fn(...)        MST_CALL_4(mst_reduce_scatter_fn, mst_call, __VA_ARGS__)

@@ -79,6 +79,7 @@ mst_all_to_all_single(x, y, 0, MST_F32, .in_splits = counts, .out_splits = count
 mst_all_gather(outs, y, 1, MST_F32, .counts = counts)
 mst_all_to_all(outs, ins, 1, MST_F32)
 mst_all_reduce_coalesced(outs, counts, 4, MST_F32)
+mst_broadcast_coalesced(outs, counts, 4, MST_F32, .root = 0)
 mst_isend(x, 1, MST_F32, 0, .work = &work)
 mst_recv(y, 1, MST_F32, MST_ANY_SOURCE)
 mst_wait(work)

@@ -110,6 +110,9 @@ static void null_lists(void) {
     INVALID("ins", mst_all_to_all(outs, NULL, 1, MST_F32));
     INVALID("bufs", mst_all_reduce_coalesced(NULL, counts, 2, MST_F32));
     INVALID("counts", mst_all_reduce_coalesced(outs, NULL, 2, MST_F32));
+    INVALID("bufs", mst_broadcast_coalesced(NULL, counts, 2, MST_F32));
+    INVALID("does not use .in", mst_broadcast_coalesced(outs, counts, 2, MST_F32, .in = in));
+    INVALID(".root", mst_broadcast_coalesced(outs, counts, 2, MST_F32, .root = size));
     INVALID("outs", mst_all_gather_coalesced(NULL, ins, counts, 2, MST_F32));
     INVALID("ins", mst_reduce_scatter_coalesced(outs, NULL, counts, 2, MST_F32));
     INVALID("out", mst_broadcast_bytes(NULL, "x", 1));

@@ -216,6 +216,7 @@ static void every_list(mst_group *g) {
     ONCE(reduce_scatter, mst_reduce_scatter(out, ins, 16, MST_F32, .group = g));
     ONCE(all_to_all, mst_all_to_all(outs, ins, 16, MST_F32, .group = g));
     ONCE(all_reduce_coalesced, mst_all_reduce_coalesced(outs, counts, 2, MST_F32, .group = g));
+    ONCE(broadcast_coalesced, mst_broadcast_coalesced(outs, counts, 2, MST_F32, .group = g));
     ONCE(all_gather_coalesced, mst_all_gather_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
     ONCE(reduce_scatter_coalesced, mst_reduce_scatter_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
 }

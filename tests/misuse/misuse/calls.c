@@ -77,6 +77,9 @@ static mst_status all_to_all(const struct args *a) {
 static mst_status all_reduce_coalesced(const struct args *a) {
     return mst_all_reduce_coalesced_with(outs_of(a), &a->count, 1, a->dtype, &a->call);
 }
+static mst_status broadcast_coalesced(const struct args *a) {
+    return mst_broadcast_coalesced_with(outs_of(a), &a->count, 1, a->dtype, &a->call);
+}
 static mst_status all_gather_coalesced(const struct args *a) {
     return mst_all_gather_coalesced_with(outs_of(a), ins_of(a), &a->count, 1, a->dtype, &a->call);
 }
@@ -182,6 +185,7 @@ static const struct call {
     {"mst_reduce_scatter", reduce_scatter, TENSOR | REDUCES, REDUCTION " counts", "out", "ins"},
     {"mst_all_to_all", all_to_all, TENSOR, "in_splits out_splits", "outs", "ins"},
     {"mst_all_reduce_coalesced", all_reduce_coalesced, TENSOR | REDUCES, REDUCTION, "bufs", NULL},
+    {"mst_broadcast_coalesced", broadcast_coalesced, TENSOR | ROOTED, "root", "bufs", NULL},
     {"mst_all_gather_coalesced", all_gather_coalesced, TENSOR, "", "outs", "ins"},
     {"mst_reduce_scatter_coalesced", reduce_scatter_coalesced, TENSOR | REDUCES, REDUCTION, "outs", "ins"},
     {"mst_send", send, TENSOR | PEER | MESSAGE, "tag", NULL, "buf"},

@@ -107,6 +107,21 @@ static mst_status call_all_reduce_coalesced(struct run *run, mst_call *call) {
     return mst_all_reduce_coalesced_with(run->out_list, run->counts, TENSORS, run->shape.dtype, call);
 }
 
+static void plan_broadcast_coalesced(struct run *run) {
+    size_t from = 0;
+    for (int t = 0; t < TENSORS; t++) {
+        size_t count = run->counts[t] = tensor(run, t);
+        struct buffer *buffer = add_out(run, count);
+        if (run->me == run->shape.root) before(buffer, COPY, run->me, from, count);
+        after(buffer, COPY, run->shape.root, from, count);
+        from += count;
+    }
+}
+
+static mst_status call_broadcast_coalesced(struct run *run, mst_call *call) {
+    return mst_broadcast_coalesced_with(run->out_list, run->counts, TENSORS, run->shape.dtype, call);
+}
+
 static void plan_all_gather_coalesced(struct run *run) {
     size_t from = 0;
     for (int t = 0; t < TENSORS; t++) {
@@ -144,6 +159,7 @@ const struct operation listing[] = {
     {"all_gather", UNEVEN, plan_all_gather, call_all_gather, NULL},
     {"reduce_scatter", REDUCES | UNEVEN, plan_reduce_scatter, call_reduce_scatter, NULL},
     {"all_reduce_coalesced", REDUCES | ALIKE, plan_all_reduce_coalesced, call_all_reduce_coalesced, NULL},
+    {"broadcast_coalesced", ROOTED, plan_broadcast_coalesced, call_broadcast_coalesced, NULL},
     {"all_gather_coalesced", 0, plan_all_gather_coalesced, call_all_gather_coalesced, NULL},
     {"reduce_scatter_coalesced", REDUCES, plan_reduce_scatter_coalesced, call_reduce_scatter_coalesced, NULL},
     {0},

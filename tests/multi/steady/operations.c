@@ -141,6 +141,11 @@ static mst_status all_reduce_coalesced(const struct setting *at, mst_call *call,
     return mst_all_reduce_coalesced_with(l.outs, l.counts, 2, MST_F32, call);
 }
 
+static mst_status broadcast_coalesced(const struct setting *at, mst_call *call, int call_number) {
+    struct lists l = lists(at, call_number);
+    return mst_broadcast_coalesced_with(l.outs, l.counts, 2, MST_F32, call);
+}
+
 static int right(const struct setting *at) {
     return (at->me + 1) % at->size;
 }
@@ -210,6 +215,7 @@ const struct operation operations[] = {
     {"reduce_scatter", reduce_scatter, ALL_FORMS},
     {"reduce_scatter of uneven blocks", reduce_scatter_uneven, ALL_FORMS},
     {"all_reduce_coalesced", all_reduce_coalesced, ALL_FORMS},
+    {"broadcast_coalesced", broadcast_coalesced, ALL_FORMS},
     {"send and recv", send_recv, BLOCKING_ONLY},
     {"send before recv", send_early, BLOCKING_ONLY},
     {"isend and irecv", isend_irecv, WORKS_ONLY},
