@@ -44,7 +44,7 @@ enum { MST_ANY_SOURCE = -1 };
     MST_OPTION(bool wait_all_ranks);     /* monitored_barrier: name all missing ranks, not only the first */ \
     MST_OPTION(double factor);           /* of PREMUL_SUM; 0 stands for 1 */                                 \
     MST_OPTION(const void *in);          /* broadcast, all_reduce, reduce: the input, if it is not buf */    \
-    MST_OPTION(const size_t *counts);    /* list forms: elements of each rank; NULL: count each */           \
+    MST_OPTION(const size_t *counts);    /* list forms, gather, scatter: elements of each rank */            \
     MST_OPTION(const size_t *in_splits); /* all_to_all: elements to each rank */                             \
     MST_OPTION(const size_t *out_splits); /* all_to_all: elements from each rank */                          \
     MST_OPTION(int *sender);              /* recv: set to the sender's rank in the group */                  \
@@ -85,7 +85,11 @@ mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_c
 /* An all_reduce that is optimized for small tensors, as in tensor-parallel inference. */
 mst_status mst_inference_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 
-/* count is one rank's share. The smaller buffer may be this rank's block of the larger one. */
+/*
+ * count is one rank's share. The smaller buffer may be this rank's block of the larger one. If the blocks of a
+ * gather or scatter differ in length, all ranks give the same .counts, and count is this rank's own block; the
+ * blocks are contiguous, in rank order.
+ */
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *call);
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,

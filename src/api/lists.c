@@ -18,14 +18,6 @@ static mst_status check_list(const char *name, const void *const *list, const st
     return MST_OK;
 }
 
-/* Checks that the sum of all counts fits into memory. */
-static mst_status check_counts(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype) {
-    size_t sum = 0;
-    for (int r = 0; r < call->group->size; r++)
-        if (__builtin_add_overflow(sum, counts ? counts[r] : count, &sum)) sum = SIZE_MAX;
-    return msi_call_tensor(call, 1, sum, dtype);
-}
-
 /* Runs the operation with copies of the lists and counts, which the program need not keep. */
 static mst_status submit(struct msi_call *call) {
     msi_comm_copy_arrays(call->work);
@@ -37,7 +29,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_GATHER, given, &call);
     const size_t *counts = call.options->counts;
-    if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
+    if (st == MST_OK) st = msi_call_blocks(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_alloc(&call, in);
@@ -55,7 +47,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_REDUCE_SCATTER, given, &call);
     const size_t *counts = call.options->counts;
-    if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
+    if (st == MST_OK) st = msi_call_blocks(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_reducer(&call);
@@ -105,8 +97,8 @@ static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
         return msi_fail(MST_ERR_INVALID, NULL,
                         "rank %d sends %zu elements to itself (.in_splits), but receives %zu (.out_splits)",
                         msi_group_global_rank(call->group, me), to[me], from[me]);
-    mst_status st = check_counts(call, to, x->count, x->dtype);
-    if (st == MST_OK) st = check_counts(call, from, x->count, x->dtype);
+    mst_status st = msi_call_blocks(call, to, x->count, x->dtype);
+    if (st == MST_OK) st = msi_call_blocks(call, from, x->count, x->dtype);
     if (st == MST_OK) st = check_apart(call, x->out, x->in, x->count);
     if (st == MST_OK) st = msi_call_alloc(call, x->out ? x->out : x->outs ? x->outs[me] : NULL);
     if (st != MST_OK) return st;

@@ -55,6 +55,7 @@ enum {
     MSI_SIGNED_MONITORED = 4, /* a monitored barrier */
     MSI_SIGNED_BYTES = 8,     /* part of a call on byte strings */
     MSI_SIGNED_COALESCED = 16,
+    MSI_SIGNED_COUNTS = 64,   /* .counts is given */
     MSI_SIGNED_REJECTED = 32, /* the call was rejected because of its arguments, and moves no data */
 };
 
@@ -95,6 +96,9 @@ static inline uint32_t msi_history(uint32_t history, uint32_t hash) {
 }
 /* Writes "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_call_signature_show(const struct msi_call_signature *signature, char *out, size_t size);
+/* Writes how the .counts of two ranks differ; NULL if they are not the reason why the calls differ. */
+const char *msi_op_compare_counts(const struct msi_op *op, const struct msi_call_signature *other, int rank,
+                                  char *out, size_t size);
 
 /* A tensor, or one block for each rank. */
 struct msi_blocks {

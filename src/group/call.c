@@ -64,8 +64,8 @@ static const unsigned short used_options[MSI_KIND_COUNT] = {
     [MSI_KIND_REDUCE_SCATTER_TENSOR] = REDUCTION,
     [MSI_KIND_ALL_TO_ALL] = IN_SPLITS | OUT_SPLITS,
     [MSI_KIND_ALL_TO_ALL_SINGLE] = IN_SPLITS | OUT_SPLITS,
-    [MSI_KIND_GATHER] = ROOT,
-    [MSI_KIND_SCATTER] = ROOT,
+    [MSI_KIND_GATHER] = ROOT | COUNTS,
+    [MSI_KIND_SCATTER] = ROOT | COUNTS,
     [MSI_KIND_SEND] = TAG,
     [MSI_KIND_RECV] = TAG | SENDER,
 };
@@ -173,6 +173,13 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
         bytes > SIZE_MAX / 2)
         return msi_fail(MST_ERR_INVALID, NULL, "count is %zu, which is more than memory can hold", count);
     return MST_OK;
+}
+
+mst_status msi_call_blocks(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype) {
+    size_t sum = 0;
+    for (int r = 0; r < call->group->size; r++)
+        if (__builtin_add_overflow(sum, counts ? counts[r] : count, &sum)) sum = SIZE_MAX;
+    return msi_call_tensor(call, 1, sum, dtype);
 }
 
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {

@@ -71,6 +71,8 @@ mst_status msi_call_check_options(const char *name, enum msi_kind kind, const ms
 
 /* Checks dtype and count; n times count elements must fit into memory. */
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype);
+/* Checks dtype and counts: one block for each rank, of count elements if counts is NULL. */
+mst_status msi_call_blocks(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype);
 /* Checks that a buffer is not NULL, unless it has no elements. */
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 /* Checks .root. */

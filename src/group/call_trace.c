@@ -12,8 +12,8 @@ static size_t bytes_of(const struct msi_call *call) {
     switch (op->desc.kind) {
     case MST_KIND_ALL_GATHER:
     case MST_KIND_GATHER:
-    case MST_KIND_SCATTER:
         return msi_blocks_total(&out, call->group->size);
+    case MST_KIND_SCATTER:
     case MST_KIND_REDUCE_SCATTER:
     case MST_KIND_ALL_TO_ALL:
         return msi_blocks_total(&in, call->group->size);

@@ -115,6 +115,8 @@ static void null_lists(void) {
     INVALID(".root", mst_broadcast_coalesced(outs, counts, 2, MST_F32, .root = size));
     INVALID("outs", mst_all_gather_coalesced(NULL, ins, counts, 2, MST_F32));
     INVALID("ins", mst_reduce_scatter_coalesced(outs, NULL, counts, 2, MST_F32));
+    INVALID(".counts", mst_gather(out, in, counts[me] + 1, MST_F32, .counts = counts));
+    INVALID(".counts", mst_scatter(out, in, counts[me] + 1, MST_F32, .counts = counts));
     INVALID("out", mst_broadcast_bytes(NULL, "x", 1));
     INVALID("outs", mst_all_gather_bytes(NULL, in, 4));
     INVALID("data", mst_all_gather_bytes((mst_bytes[RANKS_MAX]){{0}}, NULL, 4));
