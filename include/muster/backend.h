@@ -51,7 +51,9 @@ enum { MST_BACKEND_VERSION = 1 };
     X(7, GATHER, "gather")                                                                                   \
     X(8, SCATTER, "scatter")                                                                                 \
     X(9, SEND, "send")                                                                                       \
-    X(10, RECV, "recv")
+    X(10, RECV, "recv")                                                                                      \
+    X(11, SCAN, "scan")                                                                                      \
+    X(12, EXSCAN, "exscan")
 #define MST_KIND_ENTRY(number, name, text) MST_KIND_##name = (number),
 typedef enum mst_kind { MST_KIND_TABLE(MST_KIND_ENTRY) MST_KIND_COUNT } mst_kind;
 #undef MST_KIND_ENTRY

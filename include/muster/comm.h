@@ -43,7 +43,7 @@ enum { MST_ANY_SOURCE = -1 };
     MST_OPTION(bool deterministic);                                                                          \
     MST_OPTION(bool wait_all_ranks);     /* monitored_barrier: name all missing ranks, not only the first */ \
     MST_OPTION(double factor);           /* of PREMUL_SUM; 0 stands for 1 */                                 \
-    MST_OPTION(const void *in);          /* broadcast, all_reduce, reduce: the input, if it is not buf */    \
+    MST_OPTION(const void *in);          /* calls with buf: the input, if it is not buf */                   \
     MST_OPTION(const size_t *counts);    /* list forms, gather, scatter: elements of each rank */            \
     MST_OPTION(const size_t *in_splits); /* all_to_all: elements to each rank */                             \
     MST_OPTION(const size_t *out_splits); /* all_to_all: elements from each rank */                          \
@@ -82,13 +82,20 @@ mst_status mst_monitored_barrier_with(const mst_call *call);
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
+/*
+ * Prefix reductions: rank r gets the reduction of the buffers of ranks 0 to r; with exscan of ranks 0 to r-1,
+ * and rank 0 gets the identity of .op: 0 for SUM, 1 for PRODUCT, the largest value or infinity for MIN, the
+ * smallest for MAX, all bits for BAND. In place, or with .in. AVG is not supported.
+ */
+mst_status mst_scan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
+mst_status mst_exscan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 /* An all_reduce that is optimized for small tensors, as in tensor-parallel inference. */
 mst_status mst_inference_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 
 /*
- * count is one rank's share. The smaller buffer may be this rank's block of the larger one. If the blocks of a
- * gather or scatter differ in length, all ranks give the same .counts, and count is this rank's own block; the
- * blocks are contiguous, in rank order.
+ * count is one rank's share. The smaller buffer may be this rank's block of the larger one. If the blocks of
+ * a gather or scatter differ in length, all ranks give the same .counts, and count is this rank's own block;
+ * the blocks are contiguous, in rank order.
  */
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *call);
@@ -223,6 +230,8 @@ MST_WRAP_0(mst_monitored_barrier, mst_call)
 MST_WRAP_3(mst_broadcast, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_3(mst_all_reduce, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_3(mst_reduce, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_scan, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_exscan, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_3(mst_inference_all_reduce, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_gather_into_tensor, mst_call, void *, const void *, size_t, mst_dtype)
 MST_WRAP_4(mst_reduce_scatter_tensor, mst_call, void *, const void *, size_t, mst_dtype)
@@ -260,6 +269,8 @@ MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 #define mst_broadcast(...)                MST_CALL_3(mst_broadcast, mst_call, __VA_ARGS__)
 #define mst_all_reduce(...)               MST_CALL_3(mst_all_reduce, mst_call, __VA_ARGS__)
 #define mst_reduce(...)                   MST_CALL_3(mst_reduce, mst_call, __VA_ARGS__)
+#define mst_scan(...)                     MST_CALL_3(mst_scan, mst_call, __VA_ARGS__)
+#define mst_exscan(...)                   MST_CALL_3(mst_exscan, mst_call, __VA_ARGS__)
 #define mst_inference_all_reduce(...)     MST_CALL_3(mst_inference_all_reduce, mst_call, __VA_ARGS__)
 #define mst_all_gather_into_tensor(...)   MST_CALL_4(mst_all_gather_into_tensor, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter_tensor(...)    MST_CALL_4(mst_reduce_scatter_tensor, mst_call, __VA_ARGS__)

@@ -106,6 +106,22 @@ mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_c
     return st == MST_OK ? reduce(&call, buf, count, dtype, true) : msi_call_reject(&call, st);
 }
 
+static mst_status scan(enum msi_kind kind, void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
+    struct msi_call call;
+    mst_status st = msi_call_open(kind, given, &call);
+    if (st == MST_OK && call.options->op == MST_AVG)
+        return msi_fail(MST_ERR_INVALID, "use MST_SUM and divide the result", "AVG is not defined for scans");
+    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : st;
+}
+
+mst_status mst_scan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
+    return scan(MSI_KIND_SCAN, buf, count, dtype, given);
+}
+
+mst_status mst_exscan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
+    return scan(MSI_KIND_EXSCAN, buf, count, dtype, given);
+}
+
 /* Bytes of the blocks of the first n ranks; each has count elements, or .counts says how many. */
 static size_t blocks_end(const struct msi_call *call, int n, size_t count) {
     const size_t *counts = call->options->counts;

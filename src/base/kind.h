@@ -9,7 +9,7 @@
 /* Bytes that the connection of each of n ranks carries per byte of the message; busbw is algbw times this. */
 enum msi_share {
     MSI_SHARE_NONE,  /* 0: barriers */
-    MSI_SHARE_WHOLE, /* 1: broadcast, reduce, gather, scatter, send, recv */
+    MSI_SHARE_WHOLE, /* 1: broadcast, reduce, gather, scatter, scan, send, recv */
     MSI_SHARE_PART,  /* (n-1)/n: all_gather, reduce_scatter, all_to_all */
     MSI_SHARE_TWICE, /* 2(n-1)/n: all_reduce */
 };
@@ -31,6 +31,8 @@ enum msi_share {
     X(ALL_TO_ALL_SINGLE, ALL_TO_ALL, PART, "mst_all_to_all_single")                                          \
     X(GATHER, GATHER, WHOLE, "mst_gather")                                                                   \
     X(SCATTER, SCATTER, WHOLE, "mst_scatter")                                                                \
+    X(SCAN, SCAN, WHOLE, "mst_scan")                                                                         \
+    X(EXSCAN, EXSCAN, WHOLE, "mst_exscan")                                                                   \
     X(SEND, SEND, WHOLE, "mst_send")                                                                         \
     X(RECV, RECV, WHOLE, "mst_recv")
 

@@ -119,12 +119,10 @@ const char *msi_call_signature_show(const struct msi_call_signature *s, char *ou
     if (s->dtype && !splits && at < size)
         at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)s->count,
                                mst_dtype_name((mst_dtype)s->dtype));
-    enum msi_kind family = msi_kind_family(s->kind);
-    bool reduces =
-        family == MSI_KIND_ALL_REDUCE || family == MSI_KIND_REDUCE || family == MSI_KIND_REDUCE_SCATTER;
+    mst_kind kind = s->kind < MSI_KIND_COUNT ? kinds[s->kind] : MST_KIND_BARRIER;
     if (s->flags & MSI_SIGNED_COUNTS && at < size)
         at += (size_t)snprintf(out + at, size - at, " with .counts");
-    if (reduces && s->dtype && at < size)
+    if (msi_kind_reduces(kind) && s->dtype && at < size)
         at += (size_t)snprintf(out + at, size - at, " (%s%s)", mst_op_name((mst_op)s->op),
                                s->flags & MSI_SIGNED_DETERMINISTIC ? ", deterministic" : "");
     if (s->flags & MSI_SIGNED_REJECTED && at < size)

@@ -14,6 +14,7 @@
  *   scatter           a block for each rank, root  this rank's block            this rank's block
  *   reduce_scatter    a block for each rank        this rank's block, reduced   this rank's block
  *   all_to_all        a block for each rank        a block for each rank        one block (even ones)
+ *   scan, exscan      the tensor                   the result                   the tensor
  *   send, recv        the message (send)           the message (recv)           the message
  *   barrier           -                            -                            0
  */
@@ -64,7 +65,7 @@ static inline bool msi_op_is_rejected(const struct msi_op *op) {
 }
 
 static inline bool msi_op_is_message(const struct msi_op *op) {
-    return op->desc.kind >= MST_KIND_SEND;
+    return op->desc.kind == MST_KIND_SEND || op->desc.kind == MST_KIND_RECV;
 }
 
 static inline size_t msi_op_bytes(const struct msi_op *op) {
@@ -80,6 +81,11 @@ static inline bool msi_op_is_uneven(const struct msi_op *op) {
 void msi_op_set_call(struct msi_op *op, enum msi_kind call);
 /* The public call that stands for a kind. */
 enum msi_kind msi_op_call_of(mst_kind kind);
+/* Does the kind reduce values? */
+static inline bool msi_kind_reduces(mst_kind kind) {
+    return kind == MST_KIND_ALL_REDUCE || kind == MST_KIND_REDUCE || kind == MST_KIND_REDUCE_SCATTER ||
+           kind == MST_KIND_SCAN || kind == MST_KIND_EXSCAN;
+}
 
 /* The end of a call site's file name, kept from one operation to the next. The name is a literal, so its
  * address identifies it. */

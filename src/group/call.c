@@ -66,6 +66,8 @@ static const unsigned short used_options[MSI_KIND_COUNT] = {
     [MSI_KIND_ALL_TO_ALL_SINGLE] = IN_SPLITS | OUT_SPLITS,
     [MSI_KIND_GATHER] = ROOT | COUNTS,
     [MSI_KIND_SCATTER] = ROOT | COUNTS,
+    [MSI_KIND_SCAN] = REDUCTION | IN,
+    [MSI_KIND_EXSCAN] = REDUCTION | IN,
     [MSI_KIND_SEND] = TAG,
     [MSI_KIND_RECV] = TAG | SENDER,
 };

@@ -38,6 +38,19 @@ struct msi_reducer {
 
 /* Returns the reducer, or NULL if the dtype does not support op. Cheap: a table look-up. */
 const struct msi_reducer *msi_reducer_get(mst_dtype dtype, mst_op op);
+/* Fills out with the identity of op: x op identity = x. dtype must support op. */
+void msi_reduce_identity(mst_dtype dtype, mst_op op, void *out, size_t count);
+
+/* A scan of arrays. op is not AVG. */
+struct msi_prefix {
+    const struct msi_reducer *reducer;
+    mst_dtype dtype;
+    mst_op op;
+    bool exclusive;
+    const struct msi_reduce_scale *scale;
+};
+/* Array r becomes the reduction of the arrays 0 … r; exclusive: of 0 … r-1, and array 0 the identity. */
+void msi_reduce_scan(const struct msi_prefix *scan, void *const *arrays, int n, size_t count);
 
 /*
  * For tests and `muster info`: the names of the variants that this processor supports, best first, NULL last.

@@ -78,6 +78,9 @@ static void null_buffers(void) {
     INVALID("buf", mst_inference_all_reduce(NULL, 4, MST_F32));
     INVALID("buf", mst_broadcast(NULL, 4, MST_F32));
     INVALID("buf", mst_reduce(NULL, 4, MST_F32));
+    INVALID("buf", mst_scan(NULL, 4, MST_F32));
+    INVALID("AVG", mst_scan(out, 4, MST_F32, .op = MST_AVG));
+    INVALID("AVG", mst_exscan(out, 4, MST_F32, .op = MST_AVG));
     INVALID("out", mst_all_gather_into_tensor(NULL, in, 4, MST_F32));
     INVALID("in", mst_all_gather_into_tensor(out, NULL, 4, MST_F32));
     INVALID("out", mst_allgather_fn(NULL, in, 4, MST_F32));

@@ -227,6 +227,8 @@ static void every_tensor(mst_group *g) {
     ONCE(broadcast, mst_broadcast(out, 16, MST_F32, .group = g));
     ONCE(all_reduce, mst_all_reduce(out, 16, MST_F32, .group = g));
     ONCE(reduce, mst_reduce(out, 16, MST_F32, .group = g));
+    ONCE(scan, mst_scan(out, 16, MST_F32, .group = g));
+    ONCE(exscan, mst_exscan(out, 16, MST_F32, .group = g));
     ONCE(inference_all_reduce, mst_inference_all_reduce(out, 16, MST_F32, .group = g));
     ONCE(all_gather_into_tensor, mst_all_gather_into_tensor(out, in, 16, MST_F32, .group = g));
     ONCE(reduce_scatter_tensor, mst_reduce_scatter_tensor(out, in, 16, MST_F32, .group = g));

@@ -382,7 +382,7 @@ class Traces(ProfTest):
             self.assertTrue(all(begun[i] <= ended[i] for i in begun))
 
     # Bytes and dtype in the record of each call, in a group of 2: 64 bytes, or 64 bytes for each rank.
-    TENSORS = {"broadcast": 64, "all_reduce": 64, "reduce": 64, "inference_all_reduce": 64}
+    TENSORS = {"broadcast": 64, "all_reduce": 64, "reduce": 64, "scan": 64, "exscan": 64, "inference_all_reduce": 64}
     SHARES = ("all_gather_into_tensor", "reduce_scatter_tensor", "gather", "scatter", "all_to_all_single", "reduce_scatter_fn")
     SHARES += ("allgather_fn", "all_gather", "reduce_scatter", "all_to_all")
     SUMS = {"all_reduce_coalesced": 96, "broadcast_coalesced": 96, "all_gather_coalesced": 192, "reduce_scatter_coalesced": 192}

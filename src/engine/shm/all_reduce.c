@@ -1,6 +1,6 @@
 /*
- * all_reduce.c - large all_reduce and reduce on one host: every rank reduces its own part of the tensor, for
- * all.
+ * all_reduce.c - large all_reduce, reduce and scan on one host: every rank reduces its own part of the
+ * tensor, for all.
  *
  * Staged, chunk by chunk; three steps overlap, with one synchronization of all ranks per chunk:
  *
@@ -11,6 +11,9 @@
  *
  * Bytes per rank of a tensor of b bytes on n ranks: (n-1)/n b written to cells, b read to reduce, b/n written
  * twice, (n-1)/n b fetched. Rounds: chunks + 2.
+ *
+ * A scan replaces the staged inputs by the results, in the cells of all ranks, and each rank fetches its own
+ * cell: b written to cells, b read and written to reduce, b fetched.
  *
  * Direct, if the tensors of all ranks can be mapped: each rank reduces its part and writes the result into
  * every tensor: b read, b written, two synchronizations.
@@ -60,6 +63,7 @@ static void stage(const struct msi_shm_coll *coll, uint32_t round) {
     const char *in = coll->in.base + c.at * coll->in.element;
     size_t own = part_start(coll, c.n, coll->region->rank),
            next = part_start(coll, c.n, coll->region->rank + 1);
+    if (msi_shm_is_scan(coll)) next = own;
     memcpy(cell, in, own * coll->in.element);
     memcpy(cell + next * coll->in.element, in + next * coll->in.element, (c.n - next) * coll->in.element);
 }
@@ -85,6 +89,26 @@ static void fetch(const struct msi_shm_coll *coll, uint32_t round) {
     }
 }
 
+/* Scans this rank's part in the cells of all ranks. */
+static void scan_part(const struct msi_shm_coll *coll, uint32_t round) {
+    struct chunk c = chunk_at(coll, round);
+    const struct msi_op *op = &coll->work->op;
+    struct msi_reduce_scale scale = {op->desc.factor, coll->region->size};
+    struct msi_prefix scan = {op->reducer, op->desc.dtype, op->desc.op, op->desc.kind == MST_KIND_EXSCAN,
+                              &scale};
+    size_t start = part_start(coll, c.n, coll->region->rank),
+           end = part_start(coll, c.n, coll->region->rank + 1);
+    for (int r = 0; r < coll->region->size; r++)
+        coll->targets[r] = stage_cell(coll, r, round) + start * coll->in.element;
+    msi_reduce_scan(&scan, coll->targets, coll->region->size, end - start);
+}
+
+static void fetch_scan(const struct msi_shm_coll *coll, uint32_t round) {
+    struct chunk c = chunk_at(coll, round);
+    memcpy(coll->out.base + c.at * coll->in.element, stage_cell(coll, coll->region->rank, round),
+           c.n * coll->in.element);
+}
+
 /* Have all ranks reached the value? coll->peer remembers those that have. */
 static bool all_reached(struct msi_shm_coll *coll, size_t word_offset, uint64_t value) {
     for (; coll->peer < coll->region->size; coll->peer++) {
@@ -101,15 +125,16 @@ static void tell_done(const struct msi_shm_coll *coll) {
 }
 
 static enum msi_advance advance_staged(struct msi_shm_coll *coll) {
-    bool moved = false;
+    bool moved = false, scan = msi_shm_is_scan(coll);
     uint32_t last = coll->rounds + 2;
     while (coll->filled < last) {
         uint32_t t = coll->filled;
         if (t && !all_reached(coll, offsetof(struct msi_area, filled), msi_rounds_done(coll->seq, t)))
             return moved ? MSI_MOVED : MSI_BLOCKED;
+        if (t >= 2 && scan) fetch_scan(coll, t - 2); /* before its cell is filled again */
         if (t < coll->rounds) stage(coll, t);
-        if (t >= 1 && t - 1 < coll->rounds) reduce_local(coll, t - 1);
-        if (t >= 2 && wants_result(coll)) fetch(coll, t - 2);
+        if (t >= 1 && t - 1 < coll->rounds) (scan ? scan_part : reduce_local)(coll, t - 1);
+        if (t >= 2 && !scan && wants_result(coll)) fetch(coll, t - 2);
         coll->peer = 0;
         coll->filled++;
         if (coll->filled < last)
@@ -223,7 +248,9 @@ static bool waits_for(const struct msi_shm_coll *coll, int rank) {
 static void share_both(struct msi_shm_coll *coll) {
     coll->out_where.number = 0;
     bool same = coll->in.base == coll->out.base;
-    if (coll->dst_rank >= 0 || (!same && msi_blocks_overlap(&coll->in, &coll->out, coll->in.each))) return;
+    if (coll->dst_rank >= 0 || msi_shm_is_scan(coll) ||
+        (!same && msi_blocks_overlap(&coll->in, &coll->out, coll->in.each)))
+        return;
     coll->in_where = msi_arena_find(coll->in.base, coll->in.each);
     coll->out_where = msi_arena_find(coll->out.base, coll->in.each);
 }

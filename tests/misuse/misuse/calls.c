@@ -44,6 +44,12 @@ static mst_status inference_all_reduce(const struct args *a) {
 static mst_status reduce(const struct args *a) {
     return mst_reduce_with(out_of(a), a->count, a->dtype, &a->call);
 }
+static mst_status scan(const struct args *a) {
+    return mst_scan_with(out_of(a), a->count, a->dtype, &a->call);
+}
+static mst_status exscan(const struct args *a) {
+    return mst_exscan_with(out_of(a), a->count, a->dtype, &a->call);
+}
 static mst_status all_gather_into_tensor(const struct args *a) {
     return mst_all_gather_into_tensor_with(out_of(a), in_of(a), a->count, a->dtype, &a->call);
 }
@@ -174,6 +180,8 @@ static const struct call {
     {"mst_all_reduce", all_reduce, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
     {"mst_inference_all_reduce", inference_all_reduce, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
     {"mst_reduce", reduce, TENSOR | REDUCES | ROOTED, REDUCTION " root in", "buf", NULL},
+    {"mst_scan", scan, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
+    {"mst_exscan", exscan, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
     {"mst_all_gather_into_tensor", all_gather_into_tensor, TENSOR, "", "out", "in"},
     {"mst_allgather_fn", allgather_fn, TENSOR, "", "out", "in"},
     {"mst_reduce_scatter_tensor", reduce_scatter_tensor, TENSOR | REDUCES, REDUCTION, "out", "in"},

@@ -78,11 +78,17 @@ static double fold_float(mst_op op, double a, double b) {
     return (op == MST_MIN) == (a < b) ? a : b;
 }
 
+static double float_identity(mst_dtype dtype, mst_op op) {
+    double most = dtype == MST_F8E4M3 ? 448 : INFINITY;
+    return op == MST_PRODUCT ? 1 : op == MST_MIN ? most : op == MST_MAX ? -most : 0;
+}
+
 static void reduced_float(const struct run *run, size_t i, void *element) {
     mst_dtype dtype = run->shape.dtype;
     mst_op op = run->shape.op;
-    double factor = op == MST_PREMUL_SUM && run->shape.factor != 0 ? run->shape.factor : 1, result = 0;
-    for (int r = 0; r < run->n; r++) {
+    double factor = op == MST_PREMUL_SUM && run->shape.factor != 0 ? run->shape.factor : 1;
+    double result = float_identity(dtype, op);
+    for (int r = 0; r < run->sources; r++) {
         input_at(run, r, i, element);
         double value = to_double(dtype, element) * factor;
         result = r ? fold_float(op, result, value) : value;
@@ -114,12 +120,20 @@ static uint64_t fold_integer(mst_op op, bool sign, uint64_t a, uint64_t b) {
     }
 }
 
+static uint64_t integer_identity(mst_dtype dtype, mst_op op) {
+    uint64_t all = dtype == MST_BOOL ? 1 : ~(uint64_t)0;
+    uint64_t half = (uint64_t)1 << (8 * mst_dtype_size(dtype) - 1); /* the smallest signed number */
+    if (op == MST_MIN) return is_signed(dtype) ? half - 1 : all;
+    if (op == MST_MAX) return is_signed(dtype) ? half : 0;
+    return op == MST_BAND ? all : op == MST_PRODUCT;
+}
+
 static void reduced_integer(const struct run *run, size_t i, void *element) {
     mst_dtype dtype = run->shape.dtype;
     mst_op op = dtype == MST_BOOL && run->shape.op == MST_SUM ? MST_MAX : run->shape.op;
     bool sign = is_signed(dtype);
-    uint64_t result = 0;
-    for (int r = 0; r < run->n; r++) {
+    uint64_t result = integer_identity(dtype, op);
+    for (int r = 0; r < run->sources; r++) {
         input_at(run, r, i, element);
         uint64_t value = (uint64_t)to_integer(dtype, element);
         if (dtype == MST_BOOL) value = value != 0;
@@ -153,7 +167,7 @@ static bool is_near(const struct run *run, double got, double wanted) {
 static double magnitude(const struct run *run, size_t i) {
     const struct shape *shape = &run->shape;
     double factor = shape->op == MST_PREMUL_SUM && shape->factor != 0 ? fabs(shape->factor) : 1, all = 0;
-    for (int r = 0; r < run->n; r++) {
+    for (int r = 0; r < run->sources; r++) {
         char element[8];
         input_at(run, r, i, element);
         double value = fabs(to_double(shape->dtype, element)) * factor;

@@ -92,7 +92,8 @@ struct buffer {
 struct run {
     struct shape shape;
     const struct layout *layout;
-    int me, n; /* in the group */
+    int me, n;   /* in the group */
+    int sources; /* the ranks whose inputs are reduced, from 0 on */
     size_t element;
     struct buffer outs[RANKS_MAX], ins[RANKS_MAX];
     int n_outs, n_ins;
@@ -115,6 +116,7 @@ enum trait {
     OWN_WORKS = 64,   /* starts its works itself */
     BYTES_ONLY = 128, /* has no dtype */
     ALIKE = 256,      /* the result is the same on all ranks */
+    SCANS = 1024,     /* does not support AVG */
     TAGGED = 512,     /* needs tags or any source, which GPU engines lack */
 };
 

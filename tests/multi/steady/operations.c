@@ -51,6 +51,18 @@ static mst_status reduce(const struct setting *at, mst_call *call, int call_numb
     return mst_reduce_with(at->out, SMALL, MST_F32, call);
 }
 
+static mst_status scan(const struct setting *at, mst_call *call, int call_number) {
+    (void)call_number;
+    call->in = at->in;
+    return mst_scan_with(at->out, SMALL, MST_F32, call);
+}
+
+static mst_status exscan(const struct setting *at, mst_call *call, int call_number) {
+    (void)call_number;
+    call->in = at->in;
+    return mst_exscan_with(at->out, SMALL, MST_F32, call);
+}
+
 static mst_status all_gather_into_tensor(const struct setting *at, mst_call *call, int call_number) {
     return mst_all_gather_into_tensor_with(at->out, at->in, call_number % 50 ? SMALL : STEADY_LARGE, MST_F32,
                                            call);
@@ -203,6 +215,8 @@ const struct operation operations[] = {
     {"all_reduce of changing sizes", all_reduce_changing, ALL_FORMS},
     {"inference_all_reduce", inference_all_reduce, ALL_FORMS},
     {"reduce", reduce, ALL_FORMS},
+    {"scan", scan, ALL_FORMS},
+    {"exscan", exscan, ALL_FORMS},
     {"all_gather_into_tensor", all_gather_into_tensor, ALL_FORMS},
     {"reduce_scatter_tensor", reduce_scatter_tensor, ALL_FORMS},
     {"gather", gather, ALL_FORMS},
