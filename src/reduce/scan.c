@@ -26,6 +26,8 @@ static const struct limits {
     [MST_I64] = {1, INT64_MAX, (uint64_t)1 << 63},
     [MST_U64] = {1, UINT64_MAX, 0},
     [MST_BOOL] = {1, 1, 0},
+    [MST_C64] = {0x3f800000, 0, 0}, /* the real part comes first */
+    [MST_C128] = {0x3ff0000000000000, 0, 0},
 };
 
 static uint64_t identity_of(mst_dtype dtype, mst_op op) {

@@ -139,6 +139,8 @@ static void types_and_operations(void) {
     INVALID("op", mst_reduce(out, 4, MST_F32, .op = (mst_op)-1));
     REFUSED2(MST_ERR_INVALID, "BAND", "f32", mst_all_reduce(out, 4, MST_F32, .op = MST_BAND));
     REFUSED2(MST_ERR_INVALID, "BXOR", "bf16", mst_reduce(out, 4, MST_BF16, .op = MST_BXOR));
+    REFUSED2(MST_ERR_INVALID, "MIN", "c64", mst_all_reduce(out, 1, MST_C64, .op = MST_MIN));
+    REFUSED2(MST_ERR_INVALID, "BAND", "c128", mst_all_reduce(out, 1, MST_C128, .op = MST_BAND));
     REFUSED2(MST_ERR_INVALID, "AVG", "bool", mst_all_reduce(out, 4, MST_BOOL, .op = MST_AVG));
     REFUSED2(MST_ERR_INVALID, "PREMUL_SUM", "i32",
              mst_reduce_scatter_tensor(out, in, 1, MST_I32, .op = MST_PREMUL_SUM));

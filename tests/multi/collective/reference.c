@@ -7,6 +7,7 @@
  * 1.5. So the result is known to the bit, and the test detects whether f16, bf16 and f8 are rounded more than
  * once.
  */
+#include "float_kit.h"
 #include "suite.h"
 
 #include <float.h>
@@ -26,7 +27,7 @@ static const struct range {
 
 static double float_input(const struct run *run, uint64_t hash, int rank, size_t i) {
     const struct shape *shape = &run->shape;
-    const struct range *range = &ranges[shape->dtype];
+    const struct range *range = &ranges[kit_part(shape->dtype)];
     uint64_t shared = mix(suite.seed ^ shape->id, i);
     if (shape->rough) return ldexp((double)(int64_t)hash, -61);
     if (shape->op == MST_PRODUCT) {
@@ -57,12 +58,26 @@ static uint64_t integer_input(const struct run *run, uint64_t hash) {
     return is_signed(dtype) && hash >> 63 ? (uint64_t)0 - number : number;
 }
 
+/* Two floats; in products one of them is 0, so that no order of multiplication rounds. */
+static void complex_input(const struct run *run, int rank, size_t i, void *element) {
+    mst_dtype part = kit_part(run->shape.dtype);
+    bool product = run->shape.op == MST_PRODUCT;
+    uint64_t which = mix(suite.seed + run->shape.id, (uint64_t)rank + i) % 2;
+    for (size_t p = 0; p < 2; p++) {
+        uint64_t hash = mix(mix(suite.seed + run->shape.id, (uint64_t)rank), 2 * i + p);
+        double value = product && p != which ? 0 : float_input(run, hash, rank, product ? i : 2 * i + p);
+        from_double(part, value, (char *)element + p * mst_dtype_size(part));
+    }
+}
+
 void input_at(const struct run *run, int rank, size_t i, void *element) {
     const struct shape *shape = &run->shape;
     uint64_t hash = mix(mix(suite.seed + shape->id, (uint64_t)rank), i);
     if (!(shape->operation->traits & REDUCES)) {
-        if (shape->dtype == MST_BOOL) hash &= 1;
-        memcpy(element, &hash, run->element);
+        const uint64_t words[2] = {shape->dtype == MST_BOOL ? hash & 1 : hash, mix(hash, 1)};
+        memcpy(element, words, run->element);
+    } else if (is_complex(shape->dtype)) {
+        complex_input(run, rank, i, element);
     } else if (is_float(shape->dtype)) {
         from_double(shape->dtype, float_input(run, hash, rank, i), element);
     } else {
@@ -146,8 +161,31 @@ static void reduced_integer(const struct run *run, size_t i, void *element) {
     memcpy(element, &result, run->element);
 }
 
+static void reduced_complex(const struct run *run, size_t i, void *element) {
+    mst_dtype part = kit_part(run->shape.dtype);
+    mst_op op = run->shape.op;
+    size_t size = mst_dtype_size(part);
+    double factor = op == MST_PREMUL_SUM && run->shape.factor != 0 ? run->shape.factor : 1;
+    double x = op == MST_PRODUCT, y = 0;
+    for (int r = 0; r < run->sources; r++) {
+        input_at(run, r, i, element);
+        double a = to_double(part, element) * factor, b = to_double(part, (char *)element + size) * factor;
+        double re = op == MST_PRODUCT ? x * a - y * b : x + a, im = op == MST_PRODUCT ? x * b + y * a : y + b;
+        x = re;
+        y = im;
+    }
+    double sums[2] = {x, y};
+    for (int p = 0; p < 2; p++) {
+        if (op == MST_AVG && part == MST_F64) sums[p] /= run->n;
+        if (op == MST_AVG && part == MST_F32) sums[p] = (double)((float)sums[p] / (float)run->n);
+        from_double(part, sums[p], (char *)element + (size_t)p * size);
+    }
+}
+
 void reduced_at(const struct run *run, size_t i, void *element) {
-    if (is_float(run->shape.dtype))
+    if (is_complex(run->shape.dtype))
+        reduced_complex(run, i, element);
+    else if (is_float(run->shape.dtype))
         reduced_float(run, i, element);
     else
         reduced_integer(run, i, element);
@@ -168,7 +206,7 @@ static double magnitude(const struct run *run, size_t i) {
     const struct shape *shape = &run->shape;
     double factor = shape->op == MST_PREMUL_SUM && shape->factor != 0 ? fabs(shape->factor) : 1, all = 0;
     for (int r = 0; r < run->sources; r++) {
-        char element[8];
+        char element[ELEMENT_MAX];
         input_at(run, r, i, element);
         double value = fabs(to_double(shape->dtype, element)) * factor;
         all = !r ? value : shape->op == MST_PRODUCT ? all * value : all + value;
@@ -204,9 +242,19 @@ static bool matches_nccl(const struct run *run, double wanted) {
     return isnan(wanted) || (run->element == 1 && isinf(wanted));
 }
 
+/* -0 is right where 0 is. */
+static bool is_right_complex(const struct run *run, const void *got, const void *wanted) {
+    mst_dtype part = kit_part(run->shape.dtype);
+    for (size_t p = 0, size = mst_dtype_size(part); p < 2; p++)
+        if (to_double(part, (const char *)got + p * size) != to_double(part, (const char *)wanted + p * size))
+            return false;
+    return true;
+}
+
 bool is_right(const struct run *run, const struct piece *piece, size_t i, const void *got,
               const void *wanted) {
     if (!memcmp(got, wanted, run->element)) return true;
+    if (piece->content == REDUCED && is_complex(run->shape.dtype)) return is_right_complex(run, got, wanted);
     if (piece->content != REDUCED || !is_float(run->shape.dtype)) return false;
     double a = to_double(run->shape.dtype, got), b = to_double(run->shape.dtype, wanted);
     bool folds = run->shape.op != MST_MIN && run->shape.op != MST_MAX;

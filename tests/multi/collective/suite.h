@@ -20,6 +20,7 @@
 
 enum {
     RANKS_MAX = 16,
+    ELEMENT_MAX = 16, /* bytes */
     LAYOUTS_MAX = 16,
     WORKS_MAX = 2 * RANKS_MAX,
     BATCH_MAX = 8,
@@ -137,6 +138,7 @@ uint64_t mix(uint64_t a, uint64_t b);
 /* A random number in [0, limit), the same on every rank; state is changed. */
 uint64_t draw(uint64_t *state, uint64_t limit);
 bool is_float(mst_dtype dtype);
+bool is_complex(mst_dtype dtype);
 bool is_signed(mst_dtype dtype);
 bool op_applies(mst_dtype dtype, mst_op op);
 double to_double(mst_dtype dtype, const void *element);
