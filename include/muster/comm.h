@@ -32,6 +32,30 @@ typedef struct mst_work mst_work; /* an operation in progress */
 
 enum { MST_ANY_SOURCE = -1 };
 
+/*
+ * A user-defined reduction of count elements: inout[i] = in[i] op inout[i], where in is from lower ranks than
+ * inout. op must be associative; muster combines in rank order, so it need not be commutative. Any thread of
+ * the process may call it, several at a time. It must not call muster.
+ */
+typedef void (*mst_reduce_fn)(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg);
+
+#define mst_op_options_fields                                                                                \
+    MST_OPTIONS_HEAD                                                                                         \
+    /* Elements that fn treats as one item, such as {value, index}: at most 64; default 1. The counts of */  \
+    /* calls must be multiples of it, and every count that fn gets is one. */                                \
+    MST_OPTION(size_t unit);
+typedef struct mst_op_options {
+    mst_op_options_fields
+} mst_op_options;
+/*
+ * Sets *op to an operation for .op of any reduction and scan, with any dtype; also before mst_init. Ranks
+ * compare operations by the order of their creation, so all ranks create them in the same order. Rank 0 of an
+ * exscan gets an undefined result. MST_ERR_LIMIT: there are 64 already.
+ */
+mst_status mst_op_create_with(mst_reduce_fn fn, void *arg, mst_op *op, const mst_op_options *options);
+/* Frees an operation that no call uses any more. */
+mst_status mst_op_free(mst_op op);
+
 /* Options of the communication calls. A call rejects those of the first part that it does not use. */
 #define mst_call_fields                                                                                      \
     MST_OPTIONS_HEAD                                                                                         \
@@ -225,6 +249,7 @@ void mst_free(void *memory);
 }
 #endif
 
+MST_WRAP_3(mst_op_create, mst_op_options, mst_reduce_fn, void *, mst_op *)
 MST_WRAP_0(mst_barrier, mst_call)
 MST_WRAP_0(mst_monitored_barrier, mst_call)
 MST_WRAP_3(mst_broadcast, mst_call, void *, size_t, mst_dtype)
@@ -264,6 +289,7 @@ MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
 MST_WRAP_2(mst_wait_all, mst_wait_options, mst_work **, size_t)
 MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 
+#define mst_op_create(...)                MST_CALL_3(mst_op_create, mst_op_options, __VA_ARGS__)
 #define mst_barrier(...)                  MST_CALL_0(mst_barrier, mst_call, __VA_ARGS__)
 #define mst_monitored_barrier(...)        MST_CALL_0(mst_monitored_barrier, mst_call, __VA_ARGS__)
 #define mst_broadcast(...)                MST_CALL_3(mst_broadcast, mst_call, __VA_ARGS__)

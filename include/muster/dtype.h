@@ -52,7 +52,10 @@ typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_
     X(8, PREMUL_SUM, "PREMUL_SUM")
 
 #define MST_OP_ENTRY(number, name, text) MST_##name = (number),
-typedef enum mst_op { MST_OP_TABLE(MST_OP_ENTRY) MST_OP_COUNT } mst_op;
+typedef enum mst_op {
+    MST_OP_TABLE(MST_OP_ENTRY) MST_OP_COUNT,
+    MST_OP_USER = 1 << 16, /* the operations of mst_op_create (comm.h) have numbers from here on */
+} mst_op;
 #undef MST_OP_ENTRY
 
 /*
@@ -65,7 +68,7 @@ typedef enum mst_op { MST_OP_TABLE(MST_OP_ENTRY) MST_OP_COUNT } mst_op;
 
 /* Returns the bytes of an element; 0 for an invalid dtype. */
 size_t mst_dtype_size(mst_dtype dtype);
-/* Return "f32", "SUM"; "?" for an invalid number. */
+/* Return "f32", "SUM", "user-defined"; "?" for an invalid number. */
 const char *mst_dtype_name(mst_dtype dtype);
 const char *mst_op_name(mst_op op);
 

@@ -82,7 +82,7 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = check_in(call, buf, count);
     if (st == MST_OK && rooted) st = msi_call_root(call);
-    if (st == MST_OK) st = msi_call_reducer(call);
+    if (st == MST_OK) st = msi_call_reducer(call, NULL, count);
     if (st == MST_OK) st = msi_call_alloc(call, buf);
     if (st != MST_OK) return msi_call_reject(call, st);
     return submit(call, buf, call->options->in ? call->options->in : buf, count);
@@ -184,7 +184,7 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
         st = msi_call_buffer("out", p->out, gather ? all : p->count);
     if (st == MST_OK && !(scatter && rooted_elsewhere))
         st = msi_call_buffer("in", p->in, scatter ? all : p->count);
-    if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(&call);
+    if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(&call, NULL, p->count);
     if (st == MST_OK && !rooted_elsewhere) st = check_pair(&call, kind, p->out, p->in, p->count);
     if (st == MST_OK) st = msi_call_alloc(&call, scatter ? p->out : p->in);
     if (st != MST_OK) return msi_call_reject(&call, st);

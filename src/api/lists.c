@@ -50,7 +50,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     if (st == MST_OK) st = msi_call_blocks(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
-    if (st == MST_OK) st = msi_call_reducer(&call);
+    if (st == MST_OK) st = msi_call_reducer(&call, counts, count);
     if (st == MST_OK) st = msi_call_alloc(&call, out);
     if (st != MST_OK) return msi_call_reject(&call, st);
     mst_backend_op *desc = &call.work->op.desc;

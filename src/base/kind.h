@@ -6,6 +6,8 @@
 #ifndef MSI_BASE_KIND_H
 #define MSI_BASE_KIND_H
 
+#include <stdbool.h>
+
 /* Bytes that the connection of each of n ranks carries per byte of the message; busbw is algbw times this. */
 enum msi_share {
     MSI_SHARE_NONE,  /* 0: barriers */
@@ -55,5 +57,15 @@ enum msi_kind msi_kind_find(const char *name);
 
 /* n: size of the group */
 double msi_bus_factor(enum msi_share share, int n);
+
+/* Operations as bytes, in signatures and records: user-defined ones by the order of their creation. */
+enum { MSI_OP_BYTE_USER = 32 };
+static inline unsigned char msi_op_byte(int op) {
+    enum { FIRST = 1 << 16 }; /* MST_OP_USER */
+    return (unsigned char)(op < FIRST ? op : MSI_OP_BYTE_USER + (op - FIRST) % (256 - MSI_OP_BYTE_USER));
+}
+static inline bool msi_op_is_user_byte(unsigned op) {
+    return op >= MSI_OP_BYTE_USER && op < 256;
+}
 
 #endif

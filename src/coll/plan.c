@@ -36,6 +36,7 @@ static bool prepare(struct msi_plan *plan) {
         prefix_sum(plan->starts + n + 1, request->from, request->count, request->size);
     } else {
         prefix_sum(plan->starts, request->counts, request->count, request->size);
+        for (size_t i = 0; request->counts && request->unit && i <= n; i++) plan->starts[i] /= request->unit;
     }
     return true;
 }

@@ -22,7 +22,7 @@
 #define MSI_COMM_OP_H
 
 #include "base/kind.h"
-#include "reduce/reduce.h"
+#include "reduce/user.h"
 #include "transport/shm_region.h"
 
 #include <muster/backend.h>
@@ -34,6 +34,7 @@ struct msi_op {
     const char *name;    /* of that call */
     mst_site site;
     const struct msi_reducer *reducer; /* NULL: it moves bytes only */
+    const struct msi_user_op *user;    /* the user-defined operation; NULL: desc.op is none */
     bool deterministic;                /* the bits of a result depend on the inputs alone */
     bool name_first;                   /* at the deadline name only the first rank that is missing */
     bool variable;                     /* message: only the sender knows its length */
@@ -70,6 +71,11 @@ static inline bool msi_op_is_message(const struct msi_op *op) {
 
 static inline size_t msi_op_bytes(const struct msi_op *op) {
     return op->desc.count * op->desc.element;
+}
+
+/* The parameters of its reducer. */
+static inline struct msi_reduce_scale msi_op_scale(const struct msi_op *op, int ranks) {
+    return (struct msi_reduce_scale){op->desc.factor, ranks, op->desc.dtype, op->user};
 }
 
 /* Do the ranks' blocks differ in length? */

@@ -151,6 +151,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->op = NULL;
     call->variable = false;
     call->reducer = NULL;
+    call->user = NULL;
     call->group = msi_call_group(name, &call->options->site, call->options->group);
     if (!call->group) return MST_ERR_STATE;
     if (call->group->rank < 0) return msi_fail_not_member(call->group);
@@ -208,11 +209,29 @@ mst_status msi_call_peer(struct msi_call *call, const char *name, int peer) {
     return peer >= 0 && peer < call->group->size ? MST_OK : fail_no_rank(call, name, peer);
 }
 
-mst_status msi_call_reducer(struct msi_call *call) {
+/* Not inline, as msi_fail_not_member. */
+__attribute__((noinline, cold)) static mst_status find_user_op(struct msi_call *call, const size_t *counts,
+                                                               size_t count) {
     mst_op op = call->options->op;
-    if ((unsigned)op >= MST_OP_COUNT)
+    call->user = msi_user_op_find(op);
+    call->reducer = msi_user_reducer(call->dtype);
+    if (!call->user && op >= MST_OP_USER)
+        return msi_fail(MST_ERR_INVALID, "create it with mst_op_create, and free it after its last use",
+                        ".op is %d, a user-defined operation that does not exist", (int)op);
+    if (!call->user)
         return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …",
                         ".op is %d, which is not a valid op", (int)op);
+    for (int r = 0; r < (counts ? call->group->size : 1); r++)
+        if ((counts ? counts[r] : count) % call->user->unit)
+            return msi_fail(MST_ERR_INVALID, "give whole units",
+                            "count is %zu, but the .unit of the operation is %zu elements",
+                            counts ? counts[r] : count, call->user->unit);
+    return MST_OK;
+}
+
+mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count) {
+    mst_op op = call->options->op;
+    if ((unsigned)op >= MST_OP_COUNT) return find_user_op(call, counts, count);
     call->reducer = msi_reducer_get(call->dtype, op);
     if (call->reducer) return MST_OK;
     return msi_fail(MST_ERR_INVALID, NULL, "%s is not defined for %s", mst_op_name(op),
@@ -324,10 +343,11 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
         atomic_store_explicit(&call->group->gate.work, call->work, memory_order_release);
     msi_op_set_call(op, call->kind);
     op->site = o->site;
-    op->deterministic = o->deterministic;
+    op->deterministic = o->deterministic || call->user; /* reduces in rank order */
     if (o->deterministic) op->flags = MSI_SIGNED_DETERMINISTIC;
     if (whole) set_whole(op, whole);
     op->reducer = call->reducer;
+    op->user = call->user;
     op->desc.dtype = call->dtype;
     op->desc.element = call->element;
     op->desc.op = o->op;

@@ -24,6 +24,7 @@ struct msi_call {
     uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
     const struct msi_reducer *reducer; /* NULL: none */
+    const struct msi_user_op *user;    /* NULL: .op is not user-defined */
 };
 
 static inline bool msi_call_is_message(const struct msi_call *call) {
@@ -79,8 +80,8 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 mst_status msi_call_root(struct msi_call *call);
 /* Checks the peer of a message, the argument with this name. */
 mst_status msi_call_peer(struct msi_call *call, const char *name, int peer);
-/* Finds the reducer for .op. */
-mst_status msi_call_reducer(struct msi_call *call);
+/* Finds the reducer for .op. A user-defined one requires that count, or each of counts, is whole units. */
+mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count);
 
 /*
  * A collective of the group is rejected on this rank: status and the thread's last failure say why. If that

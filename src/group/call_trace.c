@@ -83,7 +83,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->peer = peer_of(call);
     record->tag = o->tag;
     record->dtype = (uint8_t)call->dtype;
-    record->op = (uint8_t)o->op;
+    record->op = msi_op_byte((int)o->op);
     record->share = (uint8_t)msi_kind_share(call->kind);
     record->flags = (uint8_t)flags;
     record->thread = (uint16_t)msi_event_ring_own_number();

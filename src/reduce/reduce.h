@@ -13,10 +13,12 @@
 #include <muster/dtype.h>
 #include <stdbool.h>
 
-/* Parameters of AVG and PREMUL_SUM; may be NULL for other operations. */
+/* Parameters of AVG, PREMUL_SUM and user-defined operations; may be NULL for other operations. */
 struct msi_reduce_scale {
-    double factor; /* PREMUL_SUM: multiplies every input */
-    int ranks;     /* AVG: divides the result; at least 1 */
+    double factor;                  /* PREMUL_SUM: multiplies every input */
+    int ranks;                      /* AVG: divides the result; at least 1 */
+    mst_dtype dtype;                /* of a user-defined operation */
+    const struct msi_user_op *user; /* NULL: it is none */
 };
 
 struct msi_reducer {
@@ -38,7 +40,7 @@ struct msi_reducer {
 
 /* Returns the reducer, or NULL if the dtype does not support op. Cheap: a table look-up. */
 const struct msi_reducer *msi_reducer_get(mst_dtype dtype, mst_op op);
-/* Fills out with the identity of op: x op identity = x. dtype must support op. */
+/* Fills out with the identity of op: x op identity = x. dtype must support op. User-defined: does nothing. */
 void msi_reduce_identity(mst_dtype dtype, mst_op op, void *out, size_t count);
 
 /* A scan of arrays. op is not AVG. */

@@ -1,5 +1,5 @@
 /* scan.c - prefix reductions of arrays, and the identities of operations. See reduce.h. */
-#include "reduce/reduce.h"
+#include "reduce/user.h"
 
 #include <stdalign.h>
 #include <stdint.h>
@@ -47,6 +47,7 @@ static uint64_t identity_of(mst_dtype dtype, mst_op op) {
 }
 
 void msi_reduce_identity(mst_dtype dtype, mst_op op, void *out, size_t count) {
+    if (op >= MST_OP_USER) return;
     uint64_t bits[2] = {identity_of(dtype, op), 0};
     size_t size = mst_dtype_size(dtype), bytes = count * size;
     if (bytes) memcpy(out, bits, size);
@@ -73,6 +74,7 @@ static void scan_strip(const struct msi_prefix *s, void *const *arrays, int n, s
 }
 
 void msi_reduce_scan(const struct msi_prefix *s, void *const *arrays, int n, size_t count) {
-    for (size_t i = 0; i < count; i += STRIP)
-        scan_strip(s, arrays, n, i * mst_dtype_size(s->dtype), count - i < STRIP ? count - i : STRIP);
+    size_t strip = STRIP - STRIP % msi_unit_of(s->scale->user);
+    for (size_t i = 0; i < count; i += strip)
+        scan_strip(s, arrays, n, i * mst_dtype_size(s->dtype), count - i < strip ? count - i : strip);
 }

@@ -30,6 +30,8 @@ extern const size_t counts[4];
 extern int ranks[4];
 extern const char *const names[2], *const keys[2];
 extern int sum(int a, int b);
+extern mst_op user;
+extern void take_last(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg);
 #define LATER .timeout_ms = 10000, .group = NULL
 void test(void);
 """
@@ -50,6 +52,11 @@ int ranks[4];
 const char *const names[2] = {"dp", "tp"}, *const keys[2] = {"k", "k"};
 int sum(int a, int b);
 int sum(int a, int b) { return a + b; }
+mst_op user;
+void take_last(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg);
+void take_last(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg) {
+    (void)inout, (void)in, (void)count, (void)dtype, (void)arg;
+}
 int wrong;
 void check(mst_status status, int call);
 void check(mst_status status, int call) {
@@ -72,6 +79,9 @@ mst_all_reduce(x, 4, MST_F32)
 mst_all_reduce(x, 4, MST_F32, .op = MST_AVG, .group = NULL, .timeout_ms = 10000)
 mst_reduce(x, 4, MST_F32, .op = MST_MAX, .root = 0)
 mst_scan(x, 4, MST_F32, .op = MST_MAX)
+mst_op_create(take_last, NULL, &user, .unit = 2)
+mst_all_reduce(x, 4, MST_F32, .op = user)
+mst_op_free(user)
 mst_exscan(x, 4, MST_F32)
 mst_all_gather_into_tensor(x, y, 4, MST_F32)
 mst_reduce_scatter_tensor(x, y, 4, MST_F32, .op = MST_MIN)

@@ -52,6 +52,7 @@ struct msi_composer {
     uint32_t forced; /* kinds that count as missing: 1 << MST_KIND_… */
     bool stage;      /* memory that the backend cannot use may be copied */
     int rank, ranks;
+    size_t unit; /* elements that a part must not separate; 0: 1 */
     /* Allocates memory that is valid until the composition ends; NULL without memory. */
     void *(*scratch)(void *context, mst_memory memory, size_t bytes);
     void *context;

@@ -62,9 +62,15 @@ static mst_status scatter_and_gather(struct msi_composer *c, const mst_backend_o
     return st == MST_OK ? msi_compose_add(c, &spread, true) : st;
 }
 
+/* Elements of the largest of n equal parts, in whole units. */
+static size_t part_of(const struct msi_composer *c, const mst_backend_op *op) {
+    size_t unit = c->unit ? c->unit : 1, n = unit * (size_t)c->ranks;
+    return (op->count + n - 1) / n * unit;
+}
+
 /* Each rank reduces its part of all tensors; then all ranks gather the parts. */
 static mst_status reduce_parts(struct msi_composer *c, const mst_backend_op *op) {
-    size_t n = (size_t)c->ranks, each = (op->count + n - 1) / n, own = (size_t)c->rank * each;
+    size_t n = (size_t)c->ranks, each = part_of(c, op), own = (size_t)c->rank * each;
     bool even = each * n == op->count;
     const void *in = op->in;
     void *padded = op->out, *parts = NULL, *part = NULL;
@@ -110,7 +116,7 @@ static mst_status gather_and_reduce(struct msi_composer *c, const mst_backend_op
 
 /* Each rank scans its part of all tensors; then each rank gets its parts back. */
 static mst_status scan_parts(struct msi_composer *c, const mst_backend_op *op) {
-    size_t n = (size_t)c->ranks, each = (op->count + n - 1) / n;
+    size_t n = (size_t)c->ranks, each = part_of(c, op);
     void *padded, *parts;
     c->description = "all_to_all, a local scan and all_to_all";
     mst_status st = msi_compose_room(c, op, n * each, &padded);

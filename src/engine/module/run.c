@@ -28,19 +28,24 @@ static mst_status start(struct msi_module *m, const struct mst_work *work, mst_b
     return m->table->run(m->made, job);
 }
 
+static const struct msi_reducer *reducer_of(const struct mst_work *work, const mst_backend_op *job) {
+    return work->op.user ? work->op.reducer : msi_reducer_get(job->dtype, job->op);
+}
+
 /* Reduces m->sources: all to one result, or none to the identity. */
-static void reduce_sources(struct msi_module *m, const struct msi_part *step, void *to) {
+static void reduce_sources(struct msi_module *m, const struct mst_work *work, const struct msi_part *step,
+                           void *to) {
     const mst_backend_op *job = &step->op;
-    struct msi_reduce_scale scale = {job->factor, m->comm->size};
+    struct msi_reduce_scale scale = msi_op_scale(&work->op, m->comm->size);
     if (step->blocks)
-        msi_reducer_get(job->dtype, job->op)
-            ->reduce_local(to, NULL, m->sources, step->blocks, job->count, &scale);
+        reducer_of(work, job)->reduce_local(to, NULL, m->sources, step->blocks, job->count, &scale);
     else
         msi_reduce_identity(job->dtype, job->op, to, job->count);
 }
 
 /* Memory of the device is copied to the host and back. */
-static mst_status reduce_local(struct msi_module *m, const struct msi_part *step) {
+static mst_status reduce_local(struct msi_module *m, const struct mst_work *work,
+                               const struct msi_part *step) {
     const mst_backend_op *job = &step->op;
     size_t bytes = job->count * job->element;
     bool device = job->memory != MST_MEMORY_HOST;
@@ -54,16 +59,16 @@ static mst_status reduce_local(struct msi_module *m, const struct msi_part *step
         if (device) st = msi_module_copy(m, room + (size_t)i * bytes, from, bytes);
     }
     if (st != MST_OK) return st;
-    reduce_sources(m, step, device ? room : step->to);
+    reduce_sources(m, work, step, device ? room : step->to);
     return device ? msi_module_copy(m, step->to, room, bytes) : MST_OK;
 }
 
 /* Scans blocks in place. */
-static mst_status scan_local(struct msi_module *m, const struct msi_part *step) {
+static mst_status scan_local(struct msi_module *m, const struct mst_work *work, const struct msi_part *step) {
     const mst_backend_op *job = &step->op;
-    struct msi_reduce_scale scale = {job->factor, m->comm->size};
-    struct msi_prefix scan = {msi_reducer_get(job->dtype, job->op), job->dtype, job->op,
-                              job->kind == MST_KIND_EXSCAN, &scale};
+    struct msi_reduce_scale scale = msi_op_scale(&work->op, m->comm->size);
+    struct msi_prefix scan = {reducer_of(work, job), job->dtype, job->op, job->kind == MST_KIND_EXSCAN,
+                              &scale};
     size_t all = step->bytes * (size_t)step->blocks;
     bool device = job->memory != MST_MEMORY_HOST;
     char *room = device ? msi_module_scratch(m, MST_MEMORY_HOST, all) : step->to;
@@ -77,8 +82,8 @@ static mst_status scan_local(struct msi_module *m, const struct msi_part *step) 
 static mst_status begin_step(struct msi_module *m, struct mst_work *work, struct msi_part *step) {
     step->over = true;
     if (step->kind == MSI_PART_COPY) return msi_module_copy(m, step->to, step->from, step->bytes);
-    if (step->kind == MSI_PART_REDUCE_LOCAL) return reduce_local(m, step);
-    if (step->kind == MSI_PART_SCAN_LOCAL) return scan_local(m, step);
+    if (step->kind == MSI_PART_REDUCE_LOCAL) return reduce_local(m, work, step);
+    if (step->kind == MSI_PART_SCAN_LOCAL) return scan_local(m, work, step);
     return start(m, work, &step->op, &step->over);
 }
 
@@ -149,6 +154,7 @@ static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bo
     if (!m->headers) work->seq = ++m->seq; /* also if it is refused, as it is on the other ranks */
     work->op_trace.record.algorithm = "composed";
     msi_op_trace_start(&work->op_trace);
+    m->composer.unit = msi_unit_of(work->op.user);
     mst_status st = msi_compose(&m->composer, &work->op.desc, work->op.deterministic);
     if (st != MST_OK) return st;
     work->begun = true;

@@ -86,7 +86,7 @@ static void lay_blocks(struct msi_net_layout *layout, const struct msi_op *op, s
     const struct msi_blocks *shares = in_blocks ? &in : &out;
     request->counts = shares->counts;
     /* All ranks must select the same algorithm. */
-    request->count = msi_blocks_total(shares, n) / op->desc.element / (size_t)n;
+    request->count = msi_blocks_total(shares, n) / op->desc.element / (size_t)n / msi_unit_of(op->user);
     if (kind != MSI_KIND_ALL_TO_ALL) return;
     request->counts = NULL;
     request->count = 1;
@@ -103,7 +103,8 @@ mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_
     request->root = d->root >= 0 ? d->root : 0;
     mst_status st = make_room(layout, request->size);
     if (st != MST_OK || d->kind == MST_KIND_BARRIER) return st;
-    request->count = d->count;
+    request->unit = msi_unit_of(op->user);
+    request->count = d->count / request->unit;
     bool one_tensor = d->kind == MST_KIND_BROADCAST || d->kind == MST_KIND_ALL_REDUCE ||
                       d->kind == MST_KIND_REDUCE || d->kind == MST_KIND_SCAN || d->kind == MST_KIND_EXSCAN;
     if (one_tensor)

@@ -25,13 +25,17 @@
 enum {
     CHUNK = 256 << 10,
     STRIP = 64 << 10, /* of a direct part; the result is copied while it is in the cache */
-    GRAIN = 64,       /* elements; parts begin at multiples */
+    GRAIN = 64,       /* elements, or units of a user-defined operation; parts begin at multiples */
 };
+
+static size_t grain(const struct msi_shm_coll *coll) {
+    return GRAIN * msi_unit_of(coll->work->op.user);
+}
 
 /* Where the part of a rank begins among n elements; for rank size, the end. */
 static size_t part_start(const struct msi_shm_coll *coll, size_t n, int rank) {
     if (rank == coll->region->size) return n;
-    return n / GRAIN * (size_t)rank / (size_t)coll->region->size * GRAIN;
+    return n / grain(coll) * (size_t)rank / (size_t)coll->region->size * grain(coll);
 }
 
 static bool wants_result(const struct msi_shm_coll *coll) {
@@ -53,7 +57,7 @@ static unsigned char *stage_cell(const struct msi_shm_coll *coll, int rank, uint
 }
 
 static unsigned char *result_cell(const struct msi_shm_coll *coll, int rank, uint32_t round) {
-    size_t most = coll->chunk / (size_t)coll->region->size + 2 * (GRAIN * coll->in.element);
+    size_t most = coll->chunk / (size_t)coll->region->size + 2 * (grain(coll) * coll->in.element);
     return coll->region->areas[rank].big + 2 * coll->chunk + round % 2 * most;
 }
 
@@ -93,7 +97,7 @@ static void fetch(const struct msi_shm_coll *coll, uint32_t round) {
 static void scan_part(const struct msi_shm_coll *coll, uint32_t round) {
     struct chunk c = chunk_at(coll, round);
     const struct msi_op *op = &coll->work->op;
-    struct msi_reduce_scale scale = {op->desc.factor, coll->region->size};
+    struct msi_reduce_scale scale = msi_op_scale(op, coll->region->size);
     struct msi_prefix scan = {op->reducer, op->desc.dtype, op->desc.op, op->desc.kind == MST_KIND_EXSCAN,
                               &scale};
     size_t start = part_start(coll, c.n, coll->region->rank),
@@ -163,6 +167,7 @@ static enum msi_advance map_all(struct msi_shm_coll *coll, const void **ins, voi
 static enum msi_advance reduce_direct(struct msi_shm_coll *coll) {
     int me = coll->region->rank, n = coll->region->size;
     size_t total = coll->in.each / coll->in.element, per = STRIP / coll->in.element;
+    per -= per % msi_unit_of(coll->work->op.user);
     size_t start = part_start(coll, total, me), end = part_start(coll, total, me + 1);
     size_t from = start + coll->drained * per;
     if (from >= end) return MSI_DONE;
@@ -257,15 +262,16 @@ static void share_both(struct msi_shm_coll *coll) {
 
 void msi_shm_all_reduce(struct msi_shm_coll *coll) {
     msi_shm_set_blocks(coll);
-    size_t n = (size_t)coll->region->size,
-           most = (MSI_BIG_CELLS - 4 * GRAIN * coll->in.element) * n / (2 * n + 2);
+    size_t n = (size_t)coll->region->size, step = grain(coll) * coll->in.element,
+           most = (MSI_BIG_CELLS - 4 * step) * n / (2 * n + 2);
     coll->advance = advance;
     coll->waits_for = waits_for;
     coll->seq = coll->region->seq + 1;
     coll->phase = MSI_ANNOUNCE;
     coll->filled = coll->drained = 0;
     coll->peer = 0;
-    coll->chunk = most < CHUNK ? most / (GRAIN * coll->in.element) * (GRAIN * coll->in.element) : CHUNK;
+    if (most > CHUNK) most = CHUNK;
+    coll->chunk = most - most % step;
     coll->rounds = (uint32_t)((coll->in.each + coll->chunk - 1) / coll->chunk);
     share_both(coll);
 }

@@ -130,7 +130,7 @@ static inline int msi_shm_sources(const struct msi_shm_coll *coll) {
 /* Reduces count elements of coll->sources, one array per rank; copy may be NULL. */
 static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, void *copy, size_t count) {
     const struct msi_op *op = &coll->work->op;
-    struct msi_reduce_scale scale = {op->desc.factor, coll->region->size};
+    struct msi_reduce_scale scale = msi_op_scale(op, coll->region->size);
     int n = msi_shm_sources(coll);
     if (n)
         op->reducer->reduce_local(out, copy, coll->sources, n, count, &scale);

@@ -2,10 +2,10 @@
 #include "suite.h"
 
 const struct operation *next_operation(const struct operation *at) {
-    static const struct operation *const tables[] = {reducing, moving, listing, messaging};
+    static const struct operation *const tables[] = {reducing, moving, listing, messaging, using};
     if (!at) return tables[0];
     if (at[1].name) return at + 1;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         for (const struct operation *o = tables[i]; o->name; o++)
             if (o == at) return tables[i + 1];
     return NULL;

@@ -118,6 +118,7 @@ enum trait {
     BYTES_ONLY = 128, /* has no dtype */
     ALIKE = 256,      /* the result is the same on all ranks */
     SCANS = 1024,     /* does not support AVG */
+    USER = 2048,      /* reduces with the user-defined operation of users.c */
     TAGGED = 512,     /* needs tags or any source, which GPU engines lack */
 };
 
@@ -129,7 +130,8 @@ struct operation {
                        mst_call *call); /* with group, root, op, timeout and work filled in */
     void (*settle)(struct run *run);    /* once done, before the buffers are checked; may be NULL */
 };
-extern const struct operation reducing[], moving[], listing[], messaging[]; /* each ends with a NULL name */
+/* Each ends with a NULL name. */
+extern const struct operation reducing[], moving[], listing[], messaging[], using[];
 /* The operation after this one; NULL after the last. The first for NULL. */
 const struct operation *next_operation(const struct operation *at);
 
@@ -149,6 +151,8 @@ void show_element(mst_dtype dtype, const void *element, char *text, size_t size)
 /* reference.c */
 void input_at(const struct run *run, int rank, size_t i, void *element);
 void reduced_at(const struct run *run, size_t i, void *element);
+/* users.c */
+void reduced_by_user(const struct run *run, size_t i, void *element);
 /* i: index in the piece */
 bool is_right(const struct run *run, const struct piece *piece, size_t i, const void *got,
               const void *wanted);
