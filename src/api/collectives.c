@@ -110,8 +110,8 @@ static mst_status scan(enum msi_kind kind, void *buf, size_t count, mst_dtype dt
     struct msi_call call;
     mst_status st = msi_call_open(kind, given, &call);
     if (st == MST_OK && call.options->op == MST_AVG)
-        return msi_fail(MST_ERR_INVALID, "use MST_SUM and divide the result", "AVG is not defined for scans");
-    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : st;
+        st = msi_fail(MST_ERR_INVALID, "use MST_SUM and divide the result", "AVG is not defined for scans");
+    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_reject(&call, st);
 }
 
 mst_status mst_scan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {

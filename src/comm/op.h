@@ -57,8 +57,8 @@ enum {
     MSI_SIGNED_MONITORED = 4, /* a monitored barrier */
     MSI_SIGNED_BYTES = 8,     /* part of a call on byte strings */
     MSI_SIGNED_COALESCED = 16,
-    MSI_SIGNED_COUNTS = 64,   /* .counts is given */
     MSI_SIGNED_REJECTED = 32, /* the call was rejected because of its arguments, and moves no data */
+    MSI_SIGNED_COUNTS = 64,   /* .counts is given */
 };
 
 static inline bool msi_op_is_rejected(const struct msi_op *op) {
