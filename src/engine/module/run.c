@@ -49,6 +49,7 @@ static mst_status reduce_local(struct msi_module *m, const struct mst_work *work
     const mst_backend_op *job = &step->op;
     size_t bytes = job->count * job->element;
     bool device = job->memory != MST_MEMORY_HOST;
+    if (!step->blocks && work->op.user) return MST_OK; /* it has no identity */
     size_t blocks = step->blocks ? (size_t)step->blocks : 1;
     char *room = device ? msi_module_scratch(m, MST_MEMORY_HOST, bytes * blocks) : NULL;
     if (device && !room) return msi_fail_memory();
