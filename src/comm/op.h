@@ -34,7 +34,6 @@ struct msi_op {
     const char *name;    /* of that call */
     mst_site site;
     const struct msi_reducer *reducer; /* NULL: it moves bytes only */
-    const struct msi_user_op *user;    /* the user-defined operation; NULL: desc.op is none */
     bool deterministic;                /* the bits of a result depend on the inputs alone */
     bool name_first;                   /* at the deadline name only the first rank that is missing */
     bool variable;                     /* message: only the sender knows its length */
@@ -48,6 +47,8 @@ struct msi_op {
     /* Derived from the above by msi_op_sign: what all ranks must call alike. */
     struct msi_call_signature signature;
     uint32_t hash; /* of the signature */
+
+    const struct msi_user_op *user; /* the user-defined operation; NULL: desc.op is none */
 };
 
 /* Flags of a signature. */
