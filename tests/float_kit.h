@@ -14,6 +14,11 @@ struct kit_format {
     bool no_infinity;
 };
 
+/* The dtype of the two parts of a complex dtype; any other dtype itself. */
+static inline mst_dtype kit_part(mst_dtype dtype) {
+    return dtype == MST_C64 ? MST_F32 : dtype == MST_C128 ? MST_F64 : dtype;
+}
+
 static inline const struct kit_format *kit_format(mst_dtype dtype) {
     static const struct kit_format formats[MST_DTYPE_COUNT] = {
         [MST_F64] = {11, 52, false}, [MST_F32] = {8, 23, false},  [MST_F16] = {5, 10, false},

@@ -2,6 +2,7 @@
 #include "collectives.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <gloo/allgather.h>
@@ -97,7 +98,7 @@ template <typename Options> Options begin(Call &call) {
     return options;
 }
 
-/* Gloo's setters are templates: calls set with a value of an unsigned type as large as the element. */
+/* Gloo's setters are templates: calls set with a value of a type as large as the element. */
 template <typename Setter> void with_type(size_t element, Setter set) {
     switch (element) {
     case 1:
@@ -106,6 +107,8 @@ template <typename Setter> void with_type(size_t element, Setter set) {
         return set(uint16_t());
     case 4:
         return set(uint32_t());
+    case 16:
+        return set(std::complex<double>());
     default:
         return set(uint64_t());
     }

@@ -29,6 +29,8 @@ bool msm_is_large(const mst_backend_engine *engine, const mst_backend_op *op) {
         return op->count > msm_limit;
     case MST_KIND_REDUCE_SCATTER:
         return in > msm_limit;
+    case MST_KIND_ALL_GATHER: /* count is known to this rank alone if the blocks differ */
+        return out * op->element > msm_limit;
     case MST_KIND_BROADCAST:
     case MST_KIND_SEND:
     case MST_KIND_RECV:

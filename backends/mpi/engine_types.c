@@ -83,6 +83,8 @@ static size_t bytes_of(mst_dtype dtype) {
 static MPI_Datatype type_of(mst_dtype dtype, bool own, bool compares) {
     if (dtype == MST_F32) return MPI_FLOAT;
     if (dtype == MST_F64) return MPI_DOUBLE;
+    if (dtype == MST_C64) return MPI_C_FLOAT_COMPLEX;
+    if (dtype == MST_C128) return MPI_C_DOUBLE_COMPLEX;
     return integer_type(bytes_of(dtype), compares && !own);
 }
 

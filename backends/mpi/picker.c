@@ -27,6 +27,8 @@
     (1u << MST_I8 | 1u << MST_U8 | 1u << MST_I16 | 1u << MST_U16 | 1u << MST_I32 | 1u << MST_U32 |           \
      1u << MST_I64 | 1u << MST_U64 | 1u << MST_BOOL)
 #define ARITHMETIC  (1u << MST_SUM | 1u << MST_PRODUCT | 1u << MST_MIN | 1u << MST_MAX)
+#define COMPLEX     (1u << MST_C64 | 1u << MST_C128)
+#define COMPLEX_OPS (1u << MST_SUM | 1u << MST_PRODUCT)
 #define BITWISE     (1u << MST_BAND | 1u << MST_BOR | 1u << MST_BXOR)
 #define COMPARISONS (1u << MST_MIN | 1u << MST_MAX)
 #define REDUCTIONS  (BIT(ALL_REDUCE) | BIT(REDUCE))
@@ -41,9 +43,11 @@ static const mst_backend_capability capabilities[] = {
     /* In place, MPI requires the same counts in both directions. */
     {.kinds = BIT(ALL_TO_ALL), .forms = MST_FORM_UNEVEN},
     {.kinds = REDUCTIONS, .dtypes = FLOATS, .ops = ARITHMETIC, .forms = MST_FORM_IN_PLACE},
+    {.kinds = REDUCTIONS, .dtypes = COMPLEX, .ops = COMPLEX_OPS, .forms = MST_FORM_IN_PLACE},
     {.kinds = REDUCTIONS, .dtypes = HALVES, .ops = COMPARISONS, .forms = MST_FORM_IN_PLACE},
     {.kinds = REDUCTIONS, .dtypes = INTEGERS, .ops = ARITHMETIC | BITWISE, .forms = MST_FORM_IN_PLACE},
     {.kinds = BIT(REDUCE_SCATTER), .dtypes = FLOATS, .ops = ARITHMETIC, .forms = PARTS},
+    {.kinds = BIT(REDUCE_SCATTER), .dtypes = COMPLEX, .ops = COMPLEX_OPS, .forms = PARTS},
     {.kinds = BIT(REDUCE_SCATTER), .dtypes = HALVES, .ops = COMPARISONS, .forms = PARTS},
     {.kinds = BIT(REDUCE_SCATTER), .dtypes = INTEGERS, .ops = ARITHMETIC | BITWISE, .forms = PARTS},
     {.kinds = BIT(SEND), .forms = MST_FORM_TAG},

@@ -32,7 +32,7 @@ static const char *const loop_op_names[LOOP_OPS] = {
     "gather",     "scatter",    "all_to_all",     "send_recv", "barrier",
 };
 
-enum { LOOP_PRIME = 61, LOOP_CHUNK = 4096, LOOP_ELEMENT_MOST = 8, LOOP_POISON = 0xff };
+enum { LOOP_PRIME = 61, LOOP_CHUNK = 4096, LOOP_ELEMENT_MOST = 16, LOOP_POISON = 0xff };
 
 struct loop_call {
     enum loop_op op;
@@ -44,16 +44,17 @@ struct loop_call {
 struct loop_dtype {
     const char *name;
     size_t element;         /* bytes */
-    int exponent, mantissa; /* bits, of floats */
+    int exponent, mantissa; /* bits, of floats and of the real part of complex numbers */
     long exact;             /* integers up to this one are exact */
 };
 
 static const struct loop_dtype loop_dtypes[] = {
-    {"f64", 8, 11, 52, 1L << 20}, {"f32", 4, 8, 23, 1L << 20}, {"f16", 2, 5, 10, 2048},
-    {"bf16", 2, 8, 7, 256},       {"f8e4m3", 1, 4, 3, 16},     {"f8e5m2", 1, 5, 2, 8},
-    {"i8", 1, 0, 0, 127},         {"u8", 1, 0, 0, 127},        {"i16", 2, 0, 0, 32767},
-    {"u16", 2, 0, 0, 32767},      {"i32", 4, 0, 0, 1L << 20},  {"u32", 4, 0, 0, 1L << 20},
-    {"i64", 8, 0, 0, 1L << 20},   {"u64", 8, 0, 0, 1L << 20},
+    {"f64", 8, 11, 52, 1L << 20},   {"f32", 4, 8, 23, 1L << 20}, {"f16", 2, 5, 10, 2048},
+    {"bf16", 2, 8, 7, 256},         {"f8e4m3", 1, 4, 3, 16},     {"f8e5m2", 1, 5, 2, 8},
+    {"i8", 1, 0, 0, 127},           {"u8", 1, 0, 0, 127},        {"i16", 2, 0, 0, 32767},
+    {"u16", 2, 0, 0, 32767},        {"i32", 4, 0, 0, 1L << 20},  {"u32", 4, 0, 0, 1L << 20},
+    {"i64", 8, 0, 0, 1L << 20},     {"u64", 8, 0, 0, 1L << 20},  {"c64", 8, 8, 23, 1L << 20},
+    {"c128", 16, 11, 52, 1L << 20},
 };
 enum { LOOP_DTYPES = sizeof loop_dtypes / sizeof loop_dtypes[0] };
 
@@ -75,8 +76,8 @@ struct loop_pattern {
 };
 
 static inline void loop_put(unsigned char *at, size_t element, uint64_t bits) {
-    for (size_t k = 0; k < element; k++)
-        at[k] = (unsigned char)(bits >> 8 * k); /* little-endian, as all supported hosts */
+    for (size_t k = 0; k < element; k++) /* little-endian, as all supported hosts */
+        at[k] = k < sizeof bits ? (unsigned char)(bits >> 8 * k) : 0;
 }
 
 /* Element i is the sum of (r + i) % period over the ranks r. */

@@ -16,9 +16,12 @@ static MPI_Datatype type_of(const char *dtype) {
         const char *name;
         MPI_Datatype type;
     } known[] = {
-        {"f32", MPI_FLOAT},   {"f64", MPI_DOUBLE},   {"i8", MPI_INT8_T},   {"u8", MPI_UINT8_T},
-        {"i16", MPI_INT16_T}, {"u16", MPI_UINT16_T}, {"i32", MPI_INT32_T}, {"u32", MPI_UINT32_T},
-        {"i64", MPI_INT64_T}, {"u64", MPI_UINT64_T},
+        {"c64", MPI_C_FLOAT_COMPLEX}, {"c128", MPI_C_DOUBLE_COMPLEX},
+        {"f32", MPI_FLOAT},           {"f64", MPI_DOUBLE},
+        {"i8", MPI_INT8_T},           {"u8", MPI_UINT8_T},
+        {"i16", MPI_INT16_T},         {"u16", MPI_UINT16_T},
+        {"i32", MPI_INT32_T},         {"u32", MPI_UINT32_T},
+        {"i64", MPI_INT64_T},         {"u64", MPI_UINT64_T},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, dtype) == 0) return known[i].type;

@@ -52,7 +52,9 @@ enum { MST_BACKEND_VERSION = 1 };
     X(7, GATHER, "gather")                                                                                   \
     X(8, SCATTER, "scatter")                                                                                 \
     X(9, SEND, "send")                                                                                       \
-    X(10, RECV, "recv")
+    X(10, RECV, "recv")                                                                                      \
+    X(11, SCAN, "scan")                                                                                      \
+    X(12, EXSCAN, "exscan")
 #define MST_KIND_ENTRY(number, name, text) MST_KIND_##name = (number),
 typedef enum mst_kind { MST_KIND_TABLE(MST_KIND_ENTRY) MST_KIND_COUNT } mst_kind;
 #undef MST_KIND_ENTRY
@@ -65,7 +67,7 @@ typedef enum mst_memory { MST_MEMORY_HOST, MST_MEMORY_CUDA, MST_MEMORY_COUNT } m
 
 /* Properties of an operation besides its kind, as bits. */
 enum mst_form {
-    MST_FORM_UNEVEN = 1,   /* all_gather, reduce_scatter, all_to_all: blocks of different lengths */
+    MST_FORM_UNEVEN = 1,   /* all_gather, gather, scatter, reduce_scatter, all_to_all: lengths differ */
     MST_FORM_LISTS = 2,    /* blocks that are not contiguous */
     MST_FORM_IN_PLACE = 4, /* in and out overlap: one buffer, or one is this rank's block of the other */
     MST_FORM_TAG = 8,      /* messages: a non-zero tag */

@@ -43,6 +43,30 @@ typedef struct mst_message {
     size_t bytes; /* of its body */
 } mst_message;
 
+/*
+ * A user-defined reduction of count elements: inout[i] = in[i] op inout[i], where in is from lower ranks than
+ * inout. op must be associative; muster combines in rank order, so it need not be commutative. Any thread of
+ * the process may call it, several at a time. It must not call muster.
+ */
+typedef void (*mst_reduce_fn)(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg);
+
+#define mst_op_options_fields                                                                                \
+    MST_OPTIONS_HEAD                                                                                         \
+    /* Elements that fn treats as one item, such as {value, index}: at most 64; default 1. The counts of */  \
+    /* calls must be multiples of it, and every count that fn gets is one. */                                \
+    MST_OPTION(size_t unit);
+typedef struct mst_op_options {
+    mst_op_options_fields
+} mst_op_options;
+/*
+ * Sets *op to an operation for .op of any reduction and scan, with any dtype; also before mst_init. Ranks
+ * compare operations by the order of their creation, so all ranks create them in the same order. Rank 0 of an
+ * exscan gets an undefined result. MST_ERR_LIMIT: there are 64 already.
+ */
+mst_status mst_op_create_with(mst_reduce_fn fn, void *arg, mst_op *op, const mst_op_options *options);
+/* Frees an operation that no call uses any more. */
+mst_status mst_op_free(mst_op op);
+
 /* Options of the communication calls. A call rejects those of the first part that it does not use. */
 #define mst_call_fields                                                                                      \
     MST_OPTIONS_HEAD                                                                                         \
@@ -54,8 +78,8 @@ typedef struct mst_message {
     MST_OPTION(bool deterministic);                                                                          \
     MST_OPTION(bool wait_all_ranks);     /* monitored_barrier: name all missing ranks, not only the first */ \
     MST_OPTION(double factor);           /* of PREMUL_SUM; 0 stands for 1 */                                 \
-    MST_OPTION(const void *in);          /* broadcast, all_reduce, reduce: the input, if it is not buf */    \
-    MST_OPTION(const size_t *counts);    /* list forms: elements of each rank; NULL: count each */           \
+    MST_OPTION(const void *in);          /* calls with buf: the input, if it is not buf */                   \
+    MST_OPTION(const size_t *counts);    /* list forms, gather, scatter: elements of each rank */            \
     MST_OPTION(const size_t *in_splits); /* all_to_all: elements to each rank */                             \
     MST_OPTION(const size_t *out_splits); /* all_to_all: elements from each rank */                          \
     MST_OPTION(int *sender);              /* recv: set to the sender's rank in the group */                  \
@@ -94,10 +118,21 @@ mst_status mst_monitored_barrier_with(const mst_call *call);
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
+/*
+ * Prefix reductions: rank r gets the reduction of the buffers of ranks 0 to r; with exscan of ranks 0 to r-1,
+ * and rank 0 gets the identity of .op: 0 for SUM, 1 for PRODUCT, the largest value or infinity for MIN, the
+ * smallest for MAX, all bits for BAND. In place, or with .in. AVG is not supported.
+ */
+mst_status mst_scan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
+mst_status mst_exscan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 /* An all_reduce that is optimized for small tensors, as in tensor-parallel inference. */
 mst_status mst_inference_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *call);
 
-/* count is one rank's share. The smaller buffer may be this rank's block of the larger one. */
+/*
+ * count is one rank's share. The smaller buffer may be this rank's block of the larger one. If the blocks of
+ * a gather or scatter differ in length, all ranks give the same .counts, and count is this rank's own block;
+ * the blocks are contiguous, in rank order.
+ */
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                            const mst_call *call);
 mst_status mst_reduce_scatter_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,
@@ -120,6 +155,8 @@ mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t
 /* n tensors in one operation; counts has n entries. */
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call);
+mst_status mst_broadcast_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
+                                        const mst_call *call);
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call);
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
@@ -242,11 +279,14 @@ void mst_free(void *memory);
 }
 #endif
 
+MST_WRAP_3(mst_op_create, mst_op_options, mst_reduce_fn, void *, mst_op *)
 MST_WRAP_0(mst_barrier, mst_call)
 MST_WRAP_0(mst_monitored_barrier, mst_call)
 MST_WRAP_3(mst_broadcast, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_3(mst_all_reduce, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_3(mst_reduce, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_scan, mst_call, void *, size_t, mst_dtype)
+MST_WRAP_3(mst_exscan, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_3(mst_inference_all_reduce, mst_call, void *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_gather_into_tensor, mst_call, void *, const void *, size_t, mst_dtype)
 MST_WRAP_4(mst_reduce_scatter_tensor, mst_call, void *, const void *, size_t, mst_dtype)
@@ -257,6 +297,7 @@ MST_WRAP_4(mst_all_gather, mst_call, void *const *, const void *, size_t, mst_dt
 MST_WRAP_4(mst_reduce_scatter, mst_call, void *, const void *const *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_to_all, mst_call, void *const *, const void *const *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_reduce_coalesced, mst_call, void *const *, const size_t *, size_t, mst_dtype)
+MST_WRAP_4(mst_broadcast_coalesced, mst_call, void *const *, const size_t *, size_t, mst_dtype)
 MST_WRAP_5(mst_all_gather_coalesced, mst_call, void *const *, const void *const *, const size_t *, size_t,
            mst_dtype)
 MST_WRAP_5(mst_reduce_scatter_coalesced, mst_call, void *const *, const void *const *, const size_t *, size_t,
@@ -281,11 +322,14 @@ MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
 MST_WRAP_2(mst_wait_all, mst_wait_options, mst_work **, size_t)
 MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 
+#define mst_op_create(...)                MST_CALL_3(mst_op_create, mst_op_options, __VA_ARGS__)
 #define mst_barrier(...)                  MST_CALL_0(mst_barrier, mst_call, __VA_ARGS__)
 #define mst_monitored_barrier(...)        MST_CALL_0(mst_monitored_barrier, mst_call, __VA_ARGS__)
 #define mst_broadcast(...)                MST_CALL_3(mst_broadcast, mst_call, __VA_ARGS__)
 #define mst_all_reduce(...)               MST_CALL_3(mst_all_reduce, mst_call, __VA_ARGS__)
 #define mst_reduce(...)                   MST_CALL_3(mst_reduce, mst_call, __VA_ARGS__)
+#define mst_scan(...)                     MST_CALL_3(mst_scan, mst_call, __VA_ARGS__)
+#define mst_exscan(...)                   MST_CALL_3(mst_exscan, mst_call, __VA_ARGS__)
 #define mst_inference_all_reduce(...)     MST_CALL_3(mst_inference_all_reduce, mst_call, __VA_ARGS__)
 #define mst_all_gather_into_tensor(...)   MST_CALL_4(mst_all_gather_into_tensor, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter_tensor(...)    MST_CALL_4(mst_reduce_scatter_tensor, mst_call, __VA_ARGS__)
@@ -296,6 +340,7 @@ MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 #define mst_reduce_scatter(...)           MST_CALL_4(mst_reduce_scatter, mst_call, __VA_ARGS__)
 #define mst_all_to_all(...)               MST_CALL_4(mst_all_to_all, mst_call, __VA_ARGS__)
 #define mst_all_reduce_coalesced(...)     MST_CALL_4(mst_all_reduce_coalesced, mst_call, __VA_ARGS__)
+#define mst_broadcast_coalesced(...)      MST_CALL_4(mst_broadcast_coalesced, mst_call, __VA_ARGS__)
 #define mst_all_gather_coalesced(...)     MST_CALL_5(mst_all_gather_coalesced, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter_coalesced(...) MST_CALL_5(mst_reduce_scatter_coalesced, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter_fn(...)        MST_CALL_4(mst_reduce_scatter_fn, mst_call, __VA_ARGS__)

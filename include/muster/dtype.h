@@ -25,7 +25,9 @@ extern "C" {
     X(12, U32, 4, "u32")                                                                                     \
     X(13, I64, 8, "i64")                                                                                     \
     X(14, U64, 8, "u64")                                                                                     \
-    X(15, BOOL, 1, "bool")
+    X(15, BOOL, 1, "bool")                                                                                   \
+    X(16, C64, 8, "c64")                                                                                     \
+    X(17, C128, 16, "c128")
 
 #define MST_DTYPE_ENTRY(number, name, bytes, text) MST_##name = (number),
 typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_dtype;
@@ -33,7 +35,8 @@ typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_
 
 /*
  * f8e4m3 is the variant without infinities (OCP E4M3, torch's float8_e4m3fn): overflow becomes NaN.
- * A bool is one byte, 0 or 1; any other value counts as 1.
+ * A bool is one byte, 0 or 1; any other value counts as 1. A c64 is two f32, a c128 two f64: the real and the
+ * imaginary part, as complex float and complex double of C.
  */
 
 /*  X(number, name, text) */
@@ -49,20 +52,23 @@ typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_
     X(8, PREMUL_SUM, "PREMUL_SUM")
 
 #define MST_OP_ENTRY(number, name, text) MST_##name = (number),
-typedef enum mst_op { MST_OP_TABLE(MST_OP_ENTRY) MST_OP_COUNT } mst_op;
+typedef enum mst_op {
+    MST_OP_TABLE(MST_OP_ENTRY) MST_OP_COUNT,
+    MST_OP_USER = 1 << 16, /* the operations of mst_op_create (comm.h) have numbers from here on */
+} mst_op;
 #undef MST_OP_ENTRY
 
 /*
  * Reductions of f16, bf16 and the f8 types compute in f32 and round once, to nearest even. Integers wrap. MIN
  * and MAX propagate NaN. AVG is SUM divided by the number of ranks; for integers it rounds toward zero.
- * PREMUL_SUM multiplies each rank's input by .factor first and supports floats only. The bitwise operations
- * support integers and bool. For bool, SUM and MAX are "or", PRODUCT and MIN are "and", and AVG is not
- * supported.
+ * PREMUL_SUM multiplies each rank's input by .factor first and supports floats and complex numbers only. The
+ * bitwise operations support integers and bool. For bool, SUM and MAX are "or", PRODUCT and MIN are "and",
+ * and AVG is not supported. Complex numbers support SUM, AVG, PRODUCT and PREMUL_SUM.
  */
 
 /* Returns the bytes of an element; 0 for an invalid dtype. */
 size_t mst_dtype_size(mst_dtype dtype);
-/* Return "f32", "SUM"; "?" for an invalid number. */
+/* Return "f32", "SUM", "user-defined"; "?" for an invalid number. */
 const char *mst_dtype_name(mst_dtype dtype);
 const char *mst_op_name(mst_op op);
 

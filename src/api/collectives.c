@@ -82,7 +82,7 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = check_in(call, buf, count);
     if (st == MST_OK && rooted) st = msi_call_root(call);
-    if (st == MST_OK) st = msi_call_reducer(call);
+    if (st == MST_OK) st = msi_call_reducer(call, NULL, count);
     if (st == MST_OK) st = msi_call_alloc(call, buf);
     if (st != MST_OK) return msi_call_reject(call, st);
     return submit(call, buf, call->options->in ? call->options->in : buf, count);
@@ -106,10 +106,35 @@ mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_c
     return st == MST_OK ? reduce(&call, buf, count, dtype, true) : msi_call_reject(&call, st);
 }
 
+static mst_status scan(enum msi_kind kind, void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
+    struct msi_call call;
+    mst_status st = msi_call_open(kind, given, &call);
+    if (st == MST_OK && call.options->op == MST_AVG)
+        st = msi_fail(MST_ERR_INVALID, "use MST_SUM and divide the result", "AVG is not defined for scans");
+    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_reject(&call, st);
+}
+
+mst_status mst_scan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
+    return scan(MSI_KIND_SCAN, buf, count, dtype, given);
+}
+
+mst_status mst_exscan_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
+    return scan(MSI_KIND_EXSCAN, buf, count, dtype, given);
+}
+
+/* Bytes of the blocks of the first n ranks; each has count elements, or .counts says how many. */
+static size_t blocks_end(const struct msi_call *call, int n, size_t count) {
+    const size_t *counts = call->options->counts;
+    size_t elements = counts ? 0 : (size_t)n * count;
+    for (int r = 0; counts && r < n; r++) elements += counts[r];
+    return elements * call->element;
+}
+
 /* The buffers must not overlap, unless the smaller is this rank's own block of the larger. */
 static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, const void *out, const void *in,
-                             size_t bytes) {
-    size_t all = bytes * (size_t)call->group->size, own = bytes * (size_t)call->group->rank;
+                             size_t count) {
+    size_t bytes = count * call->element, all = blocks_end(call, call->group->size, count),
+           own = blocks_end(call, call->group->rank, count);
     bool gathers = kind == MSI_KIND_GATHER || kind == MSI_KIND_ALL_GATHER_INTO_TENSOR;
     uintptr_t small = (uintptr_t)(gathers ? in : out), large = (uintptr_t)(gathers ? out : in);
     if (small + bytes <= large || large + all <= small || small == large + own) return MST_OK;
@@ -128,23 +153,43 @@ struct pair {
     mst_dtype dtype;
 };
 
+/* gather and scatter: count is this rank's block also with .counts. */
+static mst_status check_own_count(const struct msi_call *call, size_t count) {
+    const size_t *counts = call->options->counts;
+    int me = call->group->rank;
+    if (!counts || counts[me] == count) return MST_OK;
+    return msi_fail(MST_ERR_INVALID, "count is the length of this rank's own block",
+                    "count is %zu, but .counts[%d] of this rank is %zu", count, me, counts[me]);
+}
+
+static mst_status submit_pair(struct msi_call *call, enum msi_kind kind, const struct pair *p) {
+    mst_backend_op *desc = &call->work->op.desc;
+    if (kind == MSI_KIND_GATHER) desc->out_counts = call->options->counts;
+    if (kind == MSI_KIND_SCATTER) desc->in_counts = call->options->counts;
+    if (call->options->counts) msi_comm_copy_arrays(call->work);
+    return submit(call, p->out, p->in, p->count);
+}
+
 static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_call *given) {
     struct msi_call call;
     const char *name = p->name ? p->name : msi_kind_names[kind];
     mst_status st = msi_call_open_as(p->alias ? p->alias : name, kind, given, &call);
-    if (st == MST_OK) st = msi_call_tensor(&call, (size_t)call.group->size, p->count, p->dtype);
+    if (st == MST_OK) st = msi_call_blocks(&call, call.options->counts, p->count, p->dtype);
+    if (st == MST_OK) st = check_own_count(&call, p->count);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
     if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call);
     bool rooted_elsewhere = st == MST_OK && call.root >= 0 && call.root != call.group->rank;
-    if (st == MST_OK && !(gather && rooted_elsewhere)) st = msi_call_buffer("out", p->out, p->count);
-    if (st == MST_OK && !(scatter && rooted_elsewhere)) st = msi_call_buffer("in", p->in, p->count);
-    if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(&call);
-    if (st == MST_OK && !rooted_elsewhere)
-        st = check_pair(&call, kind, p->out, p->in, p->count * call.element);
+    size_t all = st == MST_OK ? blocks_end(&call, call.group->size, p->count) : 0;
+    if (st == MST_OK && !(gather && rooted_elsewhere))
+        st = msi_call_buffer("out", p->out, gather ? all : p->count);
+    if (st == MST_OK && !(scatter && rooted_elsewhere))
+        st = msi_call_buffer("in", p->in, scatter ? all : p->count);
+    if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(&call, NULL, p->count);
+    if (st == MST_OK && !rooted_elsewhere) st = check_pair(&call, kind, p->out, p->in, p->count);
     if (st == MST_OK) st = msi_call_alloc(&call, scatter ? p->out : p->in);
     if (st != MST_OK) return msi_call_reject(&call, st);
     call.name = name; /* in the profile */
-    return submit(&call, p->out, p->in, p->count);
+    return submit_pair(&call, kind, p);
 }
 
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,

@@ -18,14 +18,6 @@ static mst_status check_list(const char *name, const void *const *list, const st
     return MST_OK;
 }
 
-/* Checks that the sum of all counts fits into memory. */
-static mst_status check_counts(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype) {
-    size_t sum = 0;
-    for (int r = 0; r < call->group->size; r++)
-        if (__builtin_add_overflow(sum, counts ? counts[r] : count, &sum)) sum = SIZE_MAX;
-    return msi_call_tensor(call, 1, sum, dtype);
-}
-
 /* Runs the operation with copies of the lists and counts, which the program need not keep. */
 static mst_status submit(struct msi_call *call) {
     msi_comm_copy_arrays(call->work);
@@ -37,7 +29,7 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_ALL_GATHER, given, &call);
     const size_t *counts = call.options->counts;
-    if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
+    if (st == MST_OK) st = msi_call_blocks(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("outs", (const void *const *)outs, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("in", in, count_of(&call, call.group->rank, count));
     if (st == MST_OK) st = msi_call_alloc(&call, in);
@@ -55,10 +47,10 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     struct msi_call call;
     mst_status st = msi_call_open(MSI_KIND_REDUCE_SCATTER, given, &call);
     const size_t *counts = call.options->counts;
-    if (st == MST_OK) st = check_counts(&call, counts, count, dtype);
+    if (st == MST_OK) st = msi_call_blocks(&call, counts, count, dtype);
     if (st == MST_OK) st = check_list("ins", ins, &call, count, counts);
     if (st == MST_OK) st = msi_call_buffer("out", out, count_of(&call, call.group->rank, count));
-    if (st == MST_OK) st = msi_call_reducer(&call);
+    if (st == MST_OK) st = msi_call_reducer(&call, counts, count);
     if (st == MST_OK) st = msi_call_alloc(&call, out);
     if (st != MST_OK) return msi_call_reject(&call, st);
     mst_backend_op *desc = &call.work->op.desc;
@@ -105,8 +97,8 @@ static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
         return msi_fail(MST_ERR_INVALID, NULL,
                         "rank %d sends %zu elements to itself (.in_splits), but receives %zu (.out_splits)",
                         msi_group_global_rank(call->group, me), to[me], from[me]);
-    mst_status st = check_counts(call, to, x->count, x->dtype);
-    if (st == MST_OK) st = check_counts(call, from, x->count, x->dtype);
+    mst_status st = msi_call_blocks(call, to, x->count, x->dtype);
+    if (st == MST_OK) st = msi_call_blocks(call, from, x->count, x->dtype);
     if (st == MST_OK) st = check_apart(call, x->out, x->in, x->count);
     if (st == MST_OK) st = msi_call_alloc(call, x->out ? x->out : x->outs ? x->outs[me] : NULL);
     if (st != MST_OK) return st;
@@ -166,9 +158,17 @@ static mst_status one_all_reduce(void *out, const void *in, size_t count, mst_dt
     return mst_all_reduce_with(out, count, dtype, call);
 }
 
-/* The tensors of a coalesced call. ins is NULL for all_reduce. */
+static mst_status one_broadcast(void *out, const void *in, size_t count, mst_dtype dtype,
+                                const mst_call *call) {
+    (void)in;
+    return mst_broadcast_with(out, count, dtype, call);
+}
+
+/* The tensors of a coalesced call. */
 struct tensors {
     one_tensor run;
+    enum msi_kind kind;
+    bool in_place; /* there are no ins */
     void *const *outs;
     const void *const *ins;
     const size_t *counts;
@@ -184,10 +184,9 @@ static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
 }
 
 static mst_status check_coalesced(const struct tensors *t) {
-    bool all_reduce = t->run == one_all_reduce;
-    if (!t->outs) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", all_reduce ? "bufs" : "outs");
+    if (!t->outs) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", t->in_place ? "bufs" : "outs");
     if (!t->counts) return msi_fail(MST_ERR_INVALID, NULL, "counts is NULL");
-    if (!all_reduce && !t->ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
+    if (!t->in_place && !t->ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
     return MST_OK;
 }
 
@@ -211,7 +210,7 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
 
 /* The bytes of all tensors, as they are counted for bandwidths. */
 static uint64_t all_bytes(const struct msi_whole *whole, const struct tensors *t) {
-    uint64_t count = 0, ranks = whole->kind == MSI_KIND_ALL_REDUCE ? 1 : (uint64_t)whole->group->size;
+    uint64_t count = 0, ranks = t->in_place ? 1 : (uint64_t)whole->group->size;
     for (size_t i = 0; i < t->n; i++) count += t->counts[i];
     return count * ranks * mst_dtype_size(whole->dtype);
 }
@@ -222,6 +221,7 @@ static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t
     whole->last = t->n == 0;
     if (t->n == 0) { /* so that there is a work to wait for */
         call->op = MST_SUM;
+        call->root = 0;
         call->factor = 0;
         call->deterministic = false;
         return mst_barrier_with(call);
@@ -240,7 +240,13 @@ static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t
     return conclude(st, last, work, call->stream != NULL);
 }
 
-static mst_status coalesced(const char *name, enum msi_kind kind, const struct tensors *t, mst_dtype dtype,
+/* The options are those of a call with one tensor, except .in. */
+static mst_status check_options(const char *name, enum msi_kind kind, const mst_call *call) {
+    mst_status st = msi_call_check_options(name, MSI_KIND_BARRIER, &(mst_call){.in = call->in});
+    return st == MST_OK ? msi_call_check_options(name, kind, call) : st;
+}
+
+static mst_status coalesced(const char *name, const struct tensors *t, mst_dtype dtype,
                             const mst_call *given) {
     mst_call call, options;
     mst_status st = msi_options_begin(name, &call, sizeof call, given);
@@ -248,19 +254,19 @@ static mst_status coalesced(const char *name, enum msi_kind kind, const struct t
     call.size = sizeof call;
     options = call;
     struct msi_whole whole = {.name = name,
-                              .kind = kind,
+                              .kind = msi_kind_family(t->kind),
                               .dtype = dtype,
                               .form = MSI_SIGNED_COALESCED,
-                              .root = -1,
+                              .root = t->kind == MSI_KIND_BROADCAST ? call.root : -1,
                               .parts = t->n + 1,
                               .options = &options,
                               .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
-    enum msi_kind each = kind == MSI_KIND_ALL_GATHER ? MSI_KIND_ALL_GATHER_INTO_TENSOR
-                                                     : MSI_KIND_REDUCE_SCATTER_TENSOR; /* uses no .in */
-    if (st == MST_OK) st = msi_call_check_options(name, each, &call);
+    if (st == MST_OK) st = check_options(name, t->kind, &call);
+    if (st == MST_OK) st = msi_call_root(&(struct msi_call){.options = &call, .group = whole.group});
     if (st == MST_OK && t->n) st = check_coalesced(t);
-    if (st != MST_OK) return msi_group_reject(whole.group, kind, &(struct msi_op_call){name, call.site}, st);
+    if (st != MST_OK)
+        return msi_group_reject(whole.group, whole.kind, &(struct msi_op_call){name, call.site}, st);
     whole.bytes = all_bytes(&whole, t);
     st = msi_whole_begin(&whole);
     return st == MST_OK ? msi_whole_end(&whole, run_coalesced(&whole, t, &call)) : st;
@@ -268,18 +274,26 @@ static mst_status coalesced(const char *name, enum msi_kind kind, const struct t
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call) {
-    struct tensors t = {one_all_reduce, bufs, NULL, counts, n};
-    return coalesced("mst_all_reduce_coalesced", MSI_KIND_ALL_REDUCE, &t, dtype, call);
+    struct tensors t = {one_all_reduce, MSI_KIND_ALL_REDUCE, true, bufs, NULL, counts, n};
+    return coalesced("mst_all_reduce_coalesced", &t, dtype, call);
+}
+
+mst_status mst_broadcast_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
+                                        const mst_call *call) {
+    struct tensors t = {one_broadcast, MSI_KIND_BROADCAST, true, bufs, NULL, counts, n};
+    return coalesced("mst_broadcast_coalesced", &t, dtype, call);
 }
 
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call) {
-    struct tensors t = {mst_all_gather_into_tensor_with, outs, ins, counts, n};
-    return coalesced("mst_all_gather_coalesced", MSI_KIND_ALL_GATHER, &t, dtype, call);
+    struct tensors t = {
+        mst_all_gather_into_tensor_with, MSI_KIND_ALL_GATHER_INTO_TENSOR, false, outs, ins, counts, n};
+    return coalesced("mst_all_gather_coalesced", &t, dtype, call);
 }
 
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                              size_t n, mst_dtype dtype, const mst_call *call) {
-    struct tensors t = {mst_reduce_scatter_tensor_with, outs, ins, counts, n};
-    return coalesced("mst_reduce_scatter_coalesced", MSI_KIND_REDUCE_SCATTER, &t, dtype, call);
+    struct tensors t = {
+        mst_reduce_scatter_tensor_with, MSI_KIND_REDUCE_SCATTER_TENSOR, false, outs, ins, counts, n};
+    return coalesced("mst_reduce_scatter_coalesced", &t, dtype, call);
 }

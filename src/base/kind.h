@@ -6,10 +6,12 @@
 #ifndef MSI_BASE_KIND_H
 #define MSI_BASE_KIND_H
 
+#include <stdbool.h>
+
 /* Bytes that the connection of each of n ranks carries per byte of the message; busbw is algbw times this. */
 enum msi_share {
     MSI_SHARE_NONE,  /* 0: barriers */
-    MSI_SHARE_WHOLE, /* 1: broadcast, reduce, gather, scatter, send, recv */
+    MSI_SHARE_WHOLE, /* 1: broadcast, reduce, gather, scatter, scan, send, recv */
     MSI_SHARE_PART,  /* (n-1)/n: all_gather, reduce_scatter, all_to_all */
     MSI_SHARE_TWICE, /* 2(n-1)/n: all_reduce */
 };
@@ -31,6 +33,8 @@ enum msi_share {
     X(ALL_TO_ALL_SINGLE, ALL_TO_ALL, PART, "mst_all_to_all_single")                                          \
     X(GATHER, GATHER, WHOLE, "mst_gather")                                                                   \
     X(SCATTER, SCATTER, WHOLE, "mst_scatter")                                                                \
+    X(SCAN, SCAN, WHOLE, "mst_scan")                                                                         \
+    X(EXSCAN, EXSCAN, WHOLE, "mst_exscan")                                                                   \
     X(SEND, SEND, WHOLE, "mst_send")                                                                         \
     X(RECV, RECV, WHOLE, "mst_recv")
 
@@ -53,5 +57,15 @@ enum msi_kind msi_kind_find(const char *name);
 
 /* n: size of the group */
 double msi_bus_factor(enum msi_share share, int n);
+
+/* Operations as bytes, in signatures and records: user-defined ones by the order of their creation. */
+enum { MSI_OP_BYTE_USER = 32 };
+static inline unsigned char msi_op_byte(int op) {
+    enum { FIRST = 1 << 16 }; /* MST_OP_USER */
+    return (unsigned char)(op < FIRST ? op : MSI_OP_BYTE_USER + (op - FIRST) % (256 - MSI_OP_BYTE_USER));
+}
+static inline bool msi_op_is_user_byte(unsigned op) {
+    return op >= MSI_OP_BYTE_USER && op < 256;
+}
 
 #endif

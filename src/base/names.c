@@ -1,4 +1,6 @@
 /* names.c - statuses, dtypes and operations: names, texts, scopes and sizes, from the public tables. */
+#include "base/kind.h"
+
 #include <muster/dtype.h>
 #include <muster/status.h>
 #include <muster/version.h>
@@ -50,5 +52,7 @@ const char *mst_dtype_name(mst_dtype dtype) {
 }
 
 const char *mst_op_name(mst_op op) {
-    return (unsigned)op < MST_OP_COUNT ? op_names[op] : "?";
+    if ((unsigned)op < MST_OP_COUNT) return op_names[op];
+    bool user = (unsigned)op >> 16 == MST_OP_USER >> 16;
+    return user || msi_op_is_user_byte((unsigned)op) ? "user-defined" : "?";
 }

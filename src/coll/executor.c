@@ -53,7 +53,8 @@ mst_status msi_exec_begin(struct msi_exec *e, const struct msi_exec_run *run) {
     e->left = plan->n;
     e->first_ready = e->end_ready = e->n_heads = 0;
     for (int space = 0; space < MSI_SPACES; space++) e->size[space] = run->raw_size;
-    if (run->reducer) e->size[MSI_ACC] = run->reducer->acc_size;
+    if (!run->unit) e->run.unit = 1;
+    if (run->reducer) e->size[MSI_ACC] = run->reducer->acc_size * e->run.unit;
     e->base[MSI_IN] = in.any;
     e->base[MSI_OUT] = run->out;
     if (!allocate(e)) {
@@ -99,26 +100,27 @@ static void post(struct msi_exec *e, uint32_t step) {
 static void run_local(struct msi_exec *e, const struct msi_step *s) {
     const struct msi_reducer *reducer = e->run.reducer;
     char *dst = address(e, s->dst), *src = address(e, s->src);
+    size_t count = s->count * e->run.unit;
     switch ((enum msi_step_kind)s->kind) {
     case MSI_COPY:
         memmove(dst, src, s->count * e->run.raw_size);
         break;
     case MSI_BEGIN:
-        reducer->begin(dst, src, s->count, &e->run.scale);
+        reducer->begin(dst, src, count, &e->run.scale);
         break;
     case MSI_ADD:
-        reducer->add(dst, src, s->count, &e->run.scale);
+        reducer->add(dst, src, count, &e->run.scale);
         break;
     case MSI_MERGE:
-        reducer->merge(dst, src, s->count);
+        reducer->merge(dst, src, count);
         break;
     case MSI_END:
-        reducer->end(dst, src, s->count, &e->run.scale);
+        reducer->end(dst, src, count, &e->run.scale);
         break;
     default:
         for (int i = 0; i < s->peer; i++)
             e->sources[i] = address(e, e->run.plan->sources[s->sources + (uint32_t)i]);
-        reducer->reduce_local(dst, NULL, e->sources, s->peer, s->count, &e->run.scale);
+        reducer->reduce_local(dst, NULL, e->sources, s->peer, count, &e->run.scale);
     }
 }
 

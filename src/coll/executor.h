@@ -21,9 +21,10 @@ struct msi_exec_run {
     struct msi_link *const *links; /* by rank; the entry of this rank is not used */
     const void *in;
     void *out;
-    size_t raw_size;                   /* bytes of an element */
+    size_t raw_size;                   /* bytes of an element of the plan */
     const struct msi_reducer *reducer; /* NULL if the kind does not reduce */
     struct msi_reduce_scale scale;
+    size_t unit; /* elements of the reducer in one of the plan; 0: 1 */
 };
 
 struct msi_exec {

@@ -14,7 +14,8 @@ const char *msi_coll_name(enum msi_kind kind) {
 }
 
 bool msi_coll_reduces(enum msi_kind kind) {
-    return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_REDUCE_SCATTER;
+    return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_REDUCE_SCATTER ||
+           kind == MSI_KIND_SCAN || kind == MSI_KIND_EXSCAN;
 }
 
 /* Writes where blocks of the given sizes begin, and where the last block ends. */
@@ -35,6 +36,7 @@ static bool prepare(struct msi_plan *plan) {
         prefix_sum(plan->starts + n + 1, request->from, request->count, request->size);
     } else {
         prefix_sum(plan->starts, request->counts, request->count, request->size);
+        for (size_t i = 0; request->counts && request->unit && i <= n; i++) plan->starts[i] /= request->unit;
     }
     return true;
 }
@@ -64,7 +66,7 @@ struct msi_span msi_plan_from(const struct msi_plan *plan, int rank) {
 static void plan_alone(struct msi_plan *plan) {
     const struct msi_request *request = &plan->request;
     struct msi_ref in = msi_ref(MSI_IN, 0), out = msi_ref(MSI_OUT, 0);
-    if (request->kind == MSI_KIND_BARRIER) return;
+    if (request->kind == MSI_KIND_BARRIER || request->kind == MSI_KIND_EXSCAN) return;
     if (msi_coll_reduces(request->kind)) {
         msi_emit_reduce_local(plan, out, &in, 1, msi_plan_share(plan, 0).count);
         return;

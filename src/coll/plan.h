@@ -47,6 +47,7 @@ struct msi_request {
     const size_t *to;     /* all_to_all: elements to each rank; NULL: count each */
     const size_t *from;   /* all_to_all: elements from each rank; NULL: count each */
     bool in_place;        /* IN and OUT are one buffer, or the smaller is this rank's block of the larger */
+    size_t unit;          /* elements of counts that are one element of the plan; 0: 1 */
     size_t chunk;         /* elements of a piece; 0: do not cut */
     int radix;            /* of a k-nomial tree; 0: the planner's default */
     struct msi_hosts hosts;

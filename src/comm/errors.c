@@ -93,7 +93,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
 static mst_status say_fault(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     struct msi_fault *fault = &work->fault;
-    char who[200], theirs[200], ours[200];
+    char who[200], theirs[200], ours[200], lengths[120];
     if (fault->culprit < 0) return msi_fail(fault->status, NULL, "%s", fault->why);
     /* Another process, which does not know the group, may listen at the address of a lost rank by now. */
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
@@ -105,11 +105,14 @@ static mst_status say_fault(struct mst_work *work) {
     mst_status rejected = msi_rejection_read(comm, seq, own, &fault->culprit);
     if (rejected != MST_OK) return rejected;
     const struct msi_call_signature *other = comm->engine->signature_of(work, fault->culprit);
+    const char *counts = NULL;
+    if (!fault->seq) /* else an earlier operation differed */
+        counts = msi_op_compare_counts(&work->op, other, fault->culprit, lengths, sizeof lengths);
     msi_comm_show(comm, fault->culprit, who, sizeof who);
     return msi_fail(fault->status, "all ranks of a group must make the same calls in the same order",
                     "operation %llu of the group is %s on this rank, but %s called %s: %s",
                     (unsigned long long)seq, msi_call_signature_show(own, ours, sizeof ours), who,
-                    msi_call_signature_show(other, theirs, sizeof theirs), fault->why);
+                    msi_call_signature_show(other, theirs, sizeof theirs), counts ? counts : fault->why);
 }
 
 void msi_comm_fail_fault(struct mst_work *work) {

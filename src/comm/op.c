@@ -28,9 +28,9 @@ __attribute__((noinline)) static void cut_tail(struct msi_file_tail *tail, const
 }
 
 /*
- * What ranks must agree on beyond the signature's fields. Ranks of all_gather and reduce_scatter give the
- * same counts. Those of all_to_all do not: the engines compare what one rank sends with what the other
- * expects.
+ * What ranks must agree on beyond the signature's fields. Ranks of all_gather, reduce_scatter, gather and
+ * scatter give the same counts. Those of all_to_all do not: the engines compare what one rank sends with what
+ * the other expects.
  */
 static uint64_t hash_counts(const mst_backend_op *desc, int ranks) {
     static const uint64_t key[2] = {1, 2};
@@ -74,21 +74,36 @@ void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
     bool uneven = msi_op_is_uneven(op);
     s->kind = (uint8_t)op->call;
     s->dtype = (uint8_t)desc->dtype;
-    s->op = (uint8_t)desc->op;
+    s->op = msi_op_byte((int)desc->op);
     s->flags = op->flags;
     s->root = desc->root;
-    s->count = uneven ? 0 : desc->count;
+    s->count = uneven ? 0 : desc->count; /* in the hash */
     s->line = op->site.line > 0 ? (uint32_t)op->site.line : 0;
     if (op->site.file) {
         if (tail->file != op->site.file) cut_tail(tail, op->site.file);
         memcpy(s->file, tail->text, sizeof s->file);
     }
     uint64_t extra = 0;
-    if (uneven && desc->kind == MST_KIND_ALL_TO_ALL) s->flags |= MSI_SIGNED_SPLITS;
+    if (uneven) s->flags |= desc->kind == MST_KIND_ALL_TO_ALL ? MSI_SIGNED_SPLITS : MSI_SIGNED_COUNTS;
     if (uneven) extra = hash_counts(desc, ranks);
     if (op->flags & (MSI_SIGNED_BYTES | MSI_SIGNED_COALESCED)) extra ^= sign_whole(op);
     op->hash = mix(desc, s, s->count, extra);
+    if (s->flags & MSI_SIGNED_COUNTS) s->count = desc->count;
     if (msi_op_is_rejected(op)) sign_rejected(op);
+}
+
+const char *msi_op_compare_counts(const struct msi_op *op, const struct msi_call_signature *other, int rank,
+                                  char *out, size_t size) {
+    const mst_backend_op *desc = &op->desc;
+    const struct msi_call_signature *s = &op->signature;
+    bool comparable = s->flags & MSI_SIGNED_COUNTS && other->flags == s->flags && s->dtype == other->dtype &&
+                      msi_kind_family(s->kind) == msi_kind_family(other->kind) && s->root == other->root;
+    if (!comparable) return NULL;
+    const size_t *counts = desc->in_counts ? desc->in_counts : desc->out_counts;
+    if (counts[rank] == other->count) return "their .counts differ";
+    snprintf(out, size, ".counts[%d] is %zu on this rank, but the block of that rank has %llu elements", rank,
+             counts[rank], (unsigned long long)other->count);
+    return out;
 }
 
 const char *msi_call_signature_show(const struct msi_call_signature *s, char *out, size_t size) {
@@ -104,11 +119,13 @@ const char *msi_call_signature_show(const struct msi_call_signature *s, char *ou
     if (s->dtype && !splits && at < size)
         at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)s->count,
                                mst_dtype_name((mst_dtype)s->dtype));
-    enum msi_kind family = msi_kind_family(s->kind);
-    bool reduces =
-        family == MSI_KIND_ALL_REDUCE || family == MSI_KIND_REDUCE || family == MSI_KIND_REDUCE_SCATTER;
-    if (reduces && s->dtype && at < size)
-        at += (size_t)snprintf(out + at, size - at, " (%s%s)", mst_op_name((mst_op)s->op),
+    mst_kind kind = s->kind < MSI_KIND_COUNT ? kinds[s->kind] : MST_KIND_BARRIER;
+    bool user = msi_op_is_user_byte(s->op); /* shown with the number of its creation, from 1 on */
+    if (s->flags & MSI_SIGNED_COUNTS && at < size)
+        at += (size_t)snprintf(out + at, size - at, " with .counts");
+    if (msi_kind_reduces(kind) && s->dtype && at < size)
+        at += (size_t)snprintf(out + at, size - at, " (%s%s%.0d%s)", mst_op_name((mst_op)s->op),
+                               user ? " " : "", user ? s->op - MSI_OP_BYTE_USER + 1 : 0,
                                s->flags & MSI_SIGNED_DETERMINISTIC ? ", deterministic" : "");
     if (s->flags & MSI_SIGNED_REJECTED && at < size)
         at += (size_t)snprintf(out + at, size - at, " (rejected)");

@@ -14,6 +14,7 @@
  *   scatter           a block for each rank, root  this rank's block            this rank's block
  *   reduce_scatter    a block for each rank        this rank's block, reduced   this rank's block
  *   all_to_all        a block for each rank        a block for each rank        one block (even ones)
+ *   scan, exscan      the tensor                   the result                   the tensor
  *   send, recv        the message (send)           the message (recv)           the message
  *   barrier           -                            -                            0
  */
@@ -21,7 +22,7 @@
 #define MSI_COMM_OP_H
 
 #include "base/kind.h"
-#include "reduce/reduce.h"
+#include "reduce/user.h"
 #include "transport/shm_region.h"
 
 #include <muster/backend.h>
@@ -50,6 +51,7 @@ struct msi_op {
     /* Of receives. */
     bool probe;           /* it only looks for its message */
     mst_message *message; /* where sender, tag and length go; may be NULL */
+    const struct msi_user_op *user; /* the user-defined operation; NULL: desc.op is none */
 };
 
 /* Flags of a signature. */
@@ -60,6 +62,7 @@ enum {
     MSI_SIGNED_BYTES = 8,     /* part of a call on byte strings */
     MSI_SIGNED_COALESCED = 16,
     MSI_SIGNED_REJECTED = 32, /* the call was rejected because of its arguments, and moves no data */
+    MSI_SIGNED_COUNTS = 64,   /* .counts is given */
 };
 
 static inline bool msi_op_is_rejected(const struct msi_op *op) {
@@ -67,7 +70,7 @@ static inline bool msi_op_is_rejected(const struct msi_op *op) {
 }
 
 static inline bool msi_op_is_message(const struct msi_op *op) {
-    return op->desc.kind >= MST_KIND_SEND;
+    return op->desc.kind == MST_KIND_SEND || op->desc.kind == MST_KIND_RECV;
 }
 
 /* Is it a receive that leaves the sender or the tag open? */
@@ -79,6 +82,11 @@ static inline size_t msi_op_bytes(const struct msi_op *op) {
     return op->desc.count * op->desc.element;
 }
 
+/* The parameters of its reducer. */
+static inline struct msi_reduce_scale msi_op_scale(const struct msi_op *op, int ranks) {
+    return (struct msi_reduce_scale){op->desc.factor, ranks, op->desc.dtype, op->user};
+}
+
 /* Do the ranks' blocks differ in length? */
 static inline bool msi_op_is_uneven(const struct msi_op *op) {
     return op->desc.in_counts || op->desc.out_counts;
@@ -88,6 +96,11 @@ static inline bool msi_op_is_uneven(const struct msi_op *op) {
 void msi_op_set_call(struct msi_op *op, enum msi_kind call);
 /* The public call that stands for a kind. */
 enum msi_kind msi_op_call_of(mst_kind kind);
+/* Does the kind reduce values? */
+static inline bool msi_kind_reduces(mst_kind kind) {
+    return kind == MST_KIND_ALL_REDUCE || kind == MST_KIND_REDUCE || kind == MST_KIND_REDUCE_SCATTER ||
+           kind == MST_KIND_SCAN || kind == MST_KIND_EXSCAN;
+}
 
 /* The end of a call site's file name, kept from one operation to the next. The name is a literal, so its
  * address identifies it. */
@@ -104,6 +117,9 @@ static inline uint32_t msi_history(uint32_t history, uint32_t hash) {
 }
 /* Writes "mst_all_reduce of 17 f32 (SUM) at train.c:33"; returns out. */
 const char *msi_call_signature_show(const struct msi_call_signature *signature, char *out, size_t size);
+/* Writes how the .counts of two ranks differ; NULL if they are not the reason why the calls differ. */
+const char *msi_op_compare_counts(const struct msi_op *op, const struct msi_call_signature *other, int rank,
+                                  char *out, size_t size);
 
 /* A tensor, or one block for each rank. */
 struct msi_blocks {

@@ -65,8 +65,10 @@ static const unsigned short used_options[MSI_KIND_COUNT] = {
     [MSI_KIND_REDUCE_SCATTER_TENSOR] = REDUCTION,
     [MSI_KIND_ALL_TO_ALL] = IN_SPLITS | OUT_SPLITS,
     [MSI_KIND_ALL_TO_ALL_SINGLE] = IN_SPLITS | OUT_SPLITS,
-    [MSI_KIND_GATHER] = ROOT,
-    [MSI_KIND_SCATTER] = ROOT,
+    [MSI_KIND_GATHER] = ROOT | COUNTS,
+    [MSI_KIND_SCATTER] = ROOT | COUNTS,
+    [MSI_KIND_SCAN] = REDUCTION | IN,
+    [MSI_KIND_EXSCAN] = REDUCTION | IN,
     [MSI_KIND_SEND] = TAG,
     [MSI_KIND_RECV] = TAG | SENDER | MESSAGE,
 };
@@ -150,6 +152,7 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
     call->op = NULL;
     call->variable = false;
     call->reducer = NULL;
+    call->user = NULL;
     call->group = msi_call_group(name, &call->options->site, call->options->group);
     if (!call->group) return MST_ERR_STATE;
     if (call->group->rank < 0) return msi_fail_not_member(call->group);
@@ -176,6 +179,13 @@ mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dt
     return MST_OK;
 }
 
+mst_status msi_call_blocks(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype) {
+    size_t sum = 0;
+    for (int r = 0; r < call->group->size; r++)
+        if (__builtin_add_overflow(sum, counts ? counts[r] : count, &sum)) sum = SIZE_MAX;
+    return msi_call_tensor(call, 1, sum, dtype);
+}
+
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count) {
     return buffer || count == 0 ? MST_OK : msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", name);
 }
@@ -200,11 +210,29 @@ mst_status msi_call_peer(struct msi_call *call, const char *name, int peer) {
     return peer >= 0 && peer < call->group->size ? MST_OK : fail_no_rank(call, name, peer);
 }
 
-mst_status msi_call_reducer(struct msi_call *call) {
+/* Not inline, as msi_fail_not_member. */
+__attribute__((noinline, cold)) static mst_status find_user_op(struct msi_call *call, const size_t *counts,
+                                                               size_t count) {
     mst_op op = call->options->op;
-    if ((unsigned)op >= MST_OP_COUNT)
+    call->user = msi_user_op_find(op);
+    call->reducer = msi_user_reducer(call->dtype);
+    if (!call->user && op >= MST_OP_USER)
+        return msi_fail(MST_ERR_INVALID, "create it with mst_op_create, and free it after its last use",
+                        ".op is %d, a user-defined operation that does not exist", (int)op);
+    if (!call->user)
         return msi_fail(MST_ERR_INVALID, "give one of MST_SUM, MST_AVG, …",
                         ".op is %d, which is not a valid op", (int)op);
+    for (int r = 0; r < (counts ? call->group->size : 1); r++)
+        if ((counts ? counts[r] : count) % call->user->unit)
+            return msi_fail(MST_ERR_INVALID, "give whole units",
+                            "count is %zu, but the .unit of the operation is %zu elements",
+                            counts ? counts[r] : count, call->user->unit);
+    return MST_OK;
+}
+
+mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count) {
+    mst_op op = call->options->op;
+    if ((unsigned)op >= MST_OP_COUNT) return find_user_op(call, counts, count);
     call->reducer = msi_reducer_get(call->dtype, op);
     if (call->reducer) return MST_OK;
     return msi_fail(MST_ERR_INVALID, NULL, "%s is not defined for %s", mst_op_name(op),
@@ -331,10 +359,11 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
         atomic_store_explicit(&call->group->gate.work, call->work, memory_order_release);
     msi_op_set_call(op, call->kind);
     op->site = o->site;
-    op->deterministic = o->deterministic;
+    op->deterministic = o->deterministic || call->user; /* reduces in rank order */
     if (o->deterministic) op->flags = MSI_SIGNED_DETERMINISTIC;
     if (whole) set_whole(op, whole);
     op->reducer = call->reducer;
+    op->user = call->user;
     op->desc.dtype = call->dtype;
     op->desc.element = call->element;
     op->desc.op = o->op;

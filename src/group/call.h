@@ -24,6 +24,7 @@ struct msi_call {
     uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
     const struct msi_reducer *reducer; /* NULL: none */
+    const struct msi_user_op *user;    /* NULL: .op is not user-defined */
 };
 
 static inline bool msi_call_is_message(const struct msi_call *call) {
@@ -71,14 +72,16 @@ mst_status msi_call_check_options(const char *name, enum msi_kind kind, const ms
 
 /* Checks dtype and count; n times count elements must fit into memory. */
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype);
+/* Checks dtype and counts: one block for each rank, of count elements if counts is NULL. */
+mst_status msi_call_blocks(struct msi_call *call, const size_t *counts, size_t count, mst_dtype dtype);
 /* Checks that a buffer is not NULL, unless it has no elements. */
 mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 /* Checks .root. */
 mst_status msi_call_root(struct msi_call *call);
 /* Checks the peer of a message, the argument with this name. */
 mst_status msi_call_peer(struct msi_call *call, const char *name, int peer);
-/* Finds the reducer for .op. */
-mst_status msi_call_reducer(struct msi_call *call);
+/* Finds the reducer for .op. A user-defined one requires that count, or each of counts, is whole units. */
+mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count);
 
 /*
  * A collective of the group is rejected on this rank: status and the thread's last failure say why. If that

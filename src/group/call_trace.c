@@ -12,8 +12,8 @@ static size_t bytes_of(const struct msi_call *call) {
     switch (op->desc.kind) {
     case MST_KIND_ALL_GATHER:
     case MST_KIND_GATHER:
-    case MST_KIND_SCATTER:
         return msi_blocks_total(&out, call->group->size);
+    case MST_KIND_SCATTER:
     case MST_KIND_REDUCE_SCATTER:
     case MST_KIND_ALL_TO_ALL:
         return msi_blocks_total(&in, call->group->size);
@@ -88,7 +88,7 @@ static void fill_record(const struct msi_call *call, struct msi_record *record) 
     record->peer = peer_of(call);
     record->tag = tag_of(call);
     record->dtype = (uint8_t)call->dtype;
-    record->op = (uint8_t)o->op;
+    record->op = msi_op_byte((int)o->op);
     record->share = (uint8_t)msi_kind_share(call->kind);
     record->flags = (uint8_t)flags;
     record->thread = (uint16_t)msi_event_ring_own_number();

@@ -13,10 +13,12 @@
 #include <muster/dtype.h>
 #include <stdbool.h>
 
-/* Parameters of AVG and PREMUL_SUM; may be NULL for other operations. */
+/* Parameters of AVG, PREMUL_SUM and user-defined operations; may be NULL for other operations. */
 struct msi_reduce_scale {
-    double factor; /* PREMUL_SUM: multiplies every input */
-    int ranks;     /* AVG: divides the result; at least 1 */
+    double factor;                  /* PREMUL_SUM: multiplies every input */
+    int ranks;                      /* AVG: divides the result; at least 1 */
+    mst_dtype dtype;                /* of a user-defined operation */
+    const struct msi_user_op *user; /* NULL: it is none */
 };
 
 struct msi_reducer {
@@ -38,6 +40,19 @@ struct msi_reducer {
 
 /* Returns the reducer, or NULL if the dtype does not support op. Cheap: a table look-up. */
 const struct msi_reducer *msi_reducer_get(mst_dtype dtype, mst_op op);
+/* Fills out with the identity of op: x op identity = x. dtype must support op. User-defined: does nothing. */
+void msi_reduce_identity(mst_dtype dtype, mst_op op, void *out, size_t count);
+
+/* A scan of arrays. op is not AVG. */
+struct msi_prefix {
+    const struct msi_reducer *reducer;
+    mst_dtype dtype;
+    mst_op op;
+    bool exclusive;
+    const struct msi_reduce_scale *scale;
+};
+/* Array r becomes the reduction of the arrays 0 … r; exclusive: of 0 … r-1, and array 0 the identity. */
+void msi_reduce_scan(const struct msi_prefix *scan, void *const *arrays, int n, size_t count);
 
 /*
  * For tests and `muster info`: the names of the variants that this processor supports, best first, NULL last.

@@ -33,6 +33,8 @@ extern mst_message message;
 extern bool found;
 extern int sender;
 extern int sum(int a, int b);
+extern mst_op user;
+extern void take_last(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg);
 #define LATER .timeout_ms = 10000, .group = NULL
 void test(void);
 """
@@ -56,6 +58,11 @@ bool found;
 int sender;
 int sum(int a, int b);
 int sum(int a, int b) { return a + b; }
+mst_op user;
+void take_last(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg);
+void take_last(void *inout, const void *in, size_t count, mst_dtype dtype, void *arg) {
+    (void)inout, (void)in, (void)count, (void)dtype, (void)arg;
+}
 int wrong;
 void check(mst_status status, int call);
 void check(mst_status status, int call) {
@@ -77,6 +84,11 @@ mst_broadcast(x, 4, MST_F32, .root = 0)
 mst_all_reduce(x, 4, MST_F32)
 mst_all_reduce(x, 4, MST_F32, .op = MST_AVG, .group = NULL, .timeout_ms = 10000)
 mst_reduce(x, 4, MST_F32, .op = MST_MAX, .root = 0)
+mst_scan(x, 4, MST_F32, .op = MST_MAX)
+mst_op_create(take_last, NULL, &user, .unit = 2)
+mst_all_reduce(x, 4, MST_F32, .op = user)
+mst_op_free(user)
+mst_exscan(x, 4, MST_F32)
 mst_all_gather_into_tensor(x, y, 4, MST_F32)
 mst_reduce_scatter_tensor(x, y, 4, MST_F32, .op = MST_MIN)
 mst_gather(x, y, 4, MST_F32, .root = 0)
@@ -85,6 +97,7 @@ mst_all_to_all_single(x, y, 0, MST_F32, .in_splits = counts, .out_splits = count
 mst_all_gather(outs, y, 1, MST_F32, .counts = counts)
 mst_all_to_all(outs, ins, 1, MST_F32)
 mst_all_reduce_coalesced(outs, counts, 4, MST_F32)
+mst_broadcast_coalesced(outs, counts, 4, MST_F32, .root = 0)
 mst_isend(x, 1, MST_F32, 0, .work = &work)
 mst_recv(y, 1, MST_F32, MST_ANY_SOURCE)
 mst_wait(work)

@@ -52,6 +52,10 @@ static void refused(mst_status got, mst_status wanted, const char *word, const c
 #define REFUSED2(wanted, word, word2, call) refused(call, wanted, word, word2, #call)
 #define INVALID(word, call)                 refused(call, MST_ERR_INVALID, word, "", #call)
 
+static void keep_last(void *inout, const void *other, size_t count, mst_dtype dtype, void *arg) {
+    (void)inout, (void)other, (void)count, (void)dtype, (void)arg;
+}
+
 static void still_works(const char *after) {
     int32_t value = me, wanted = size * (size - 1) / 2;
     mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = TIMEOUT_MS);
@@ -78,6 +82,9 @@ static void null_buffers(void) {
     INVALID("buf", mst_inference_all_reduce(NULL, 4, MST_F32));
     INVALID("buf", mst_broadcast(NULL, 4, MST_F32));
     INVALID("buf", mst_reduce(NULL, 4, MST_F32));
+    INVALID("buf", mst_scan(NULL, 4, MST_F32));
+    INVALID("AVG", mst_scan(out, 4, MST_F32, .op = MST_AVG));
+    INVALID("AVG", mst_exscan(out, 4, MST_F32, .op = MST_AVG));
     INVALID("out", mst_all_gather_into_tensor(NULL, in, 4, MST_F32));
     INVALID("in", mst_all_gather_into_tensor(out, NULL, 4, MST_F32));
     INVALID("out", mst_allgather_fn(NULL, in, 4, MST_F32));
@@ -110,8 +117,13 @@ static void null_lists(void) {
     INVALID("ins", mst_all_to_all(outs, NULL, 1, MST_F32));
     INVALID("bufs", mst_all_reduce_coalesced(NULL, counts, 2, MST_F32));
     INVALID("counts", mst_all_reduce_coalesced(outs, NULL, 2, MST_F32));
+    INVALID("bufs", mst_broadcast_coalesced(NULL, counts, 2, MST_F32));
+    INVALID("does not use .in", mst_broadcast_coalesced(outs, counts, 2, MST_F32, .in = in));
+    INVALID(".root", mst_broadcast_coalesced(outs, counts, 2, MST_F32, .root = size));
     INVALID("outs", mst_all_gather_coalesced(NULL, ins, counts, 2, MST_F32));
     INVALID("ins", mst_reduce_scatter_coalesced(outs, NULL, counts, 2, MST_F32));
+    INVALID(".counts", mst_gather(out, in, counts[me] + 1, MST_F32, .counts = counts));
+    INVALID(".counts", mst_scatter(out, in, counts[me] + 1, MST_F32, .counts = counts));
     INVALID("out", mst_broadcast_bytes(NULL, "x", 1));
     INVALID("outs", mst_all_gather_bytes(NULL, in, 4));
     INVALID("data", mst_all_gather_bytes((mst_bytes[RANKS_MAX]){{0}}, NULL, 4));
@@ -126,11 +138,25 @@ static void types_and_operations(void) {
     INVALID("dtype", mst_all_reduce(out, 4, MST_DTYPE_COUNT));
     INVALID("dtype", mst_broadcast(out, 4, (mst_dtype)1000));
     INVALID("dtype", mst_all_gather_into_tensor(out, in, 4, (mst_dtype)-1));
-    INVALID("dtype", mst_send(out, 4, (mst_dtype)16, me));
+    INVALID("dtype", mst_send(out, 4, (mst_dtype)1000, me));
     INVALID("op", mst_all_reduce(out, 4, MST_F32, .op = MST_OP_COUNT));
     INVALID("op", mst_reduce(out, 4, MST_F32, .op = (mst_op)-1));
     REFUSED2(MST_ERR_INVALID, "BAND", "f32", mst_all_reduce(out, 4, MST_F32, .op = MST_BAND));
     REFUSED2(MST_ERR_INVALID, "BXOR", "bf16", mst_reduce(out, 4, MST_BF16, .op = MST_BXOR));
+    INVALID("user-defined", mst_all_reduce(out, 4, MST_F32, .op = MST_OP_USER));
+    mst_op op;
+    INVALID("fn", mst_op_create(NULL, NULL, &op));
+    INVALID("op is NULL", mst_op_create(keep_last, NULL, NULL));
+    INVALID(".unit", mst_op_create(keep_last, NULL, &op, .unit = 65));
+    REFUSED(MST_OK, "", mst_op_create(keep_last, NULL, &op, .unit = 3));
+    INVALID(".unit", mst_all_reduce(out, 4, MST_F32, .op = op));
+    INVALID(".unit", mst_reduce_scatter_tensor(out, in, 2, MST_F32, .op = op));
+    INVALID("not a user-defined", mst_op_free(MST_SUM));
+    REFUSED(MST_OK, "", mst_op_free(op));
+    INVALID("not a user-defined", mst_op_free(op));
+    INVALID("does not exist", mst_all_reduce(out, 3, MST_F32, .op = op));
+    REFUSED2(MST_ERR_INVALID, "MIN", "c64", mst_all_reduce(out, 1, MST_C64, .op = MST_MIN));
+    REFUSED2(MST_ERR_INVALID, "BAND", "c128", mst_all_reduce(out, 1, MST_C128, .op = MST_BAND));
     REFUSED2(MST_ERR_INVALID, "AVG", "bool", mst_all_reduce(out, 4, MST_BOOL, .op = MST_AVG));
     REFUSED2(MST_ERR_INVALID, "PREMUL_SUM", "i32",
              mst_reduce_scatter_tensor(out, in, 1, MST_I32, .op = MST_PREMUL_SUM));

@@ -217,6 +217,7 @@ static void every_list(mst_group *g) {
     ONCE(reduce_scatter, mst_reduce_scatter(out, ins, 16, MST_F32, .group = g));
     ONCE(all_to_all, mst_all_to_all(outs, ins, 16, MST_F32, .group = g));
     ONCE(all_reduce_coalesced, mst_all_reduce_coalesced(outs, counts, 2, MST_F32, .group = g));
+    ONCE(broadcast_coalesced, mst_broadcast_coalesced(outs, counts, 2, MST_F32, .group = g));
     ONCE(all_gather_coalesced, mst_all_gather_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
     ONCE(reduce_scatter_coalesced, mst_reduce_scatter_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
 }
@@ -227,6 +228,8 @@ static void every_tensor(mst_group *g) {
     ONCE(broadcast, mst_broadcast(out, 16, MST_F32, .group = g));
     ONCE(all_reduce, mst_all_reduce(out, 16, MST_F32, .group = g));
     ONCE(reduce, mst_reduce(out, 16, MST_F32, .group = g));
+    ONCE(scan, mst_scan(out, 16, MST_F32, .group = g));
+    ONCE(exscan, mst_exscan(out, 16, MST_F32, .group = g));
     ONCE(inference_all_reduce, mst_inference_all_reduce(out, 16, MST_F32, .group = g));
     ONCE(all_gather_into_tensor, mst_all_gather_into_tensor(out, in, 16, MST_F32, .group = g));
     ONCE(reduce_scatter_tensor, mst_reduce_scatter_tensor(out, in, 16, MST_F32, .group = g));

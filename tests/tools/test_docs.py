@@ -147,10 +147,10 @@ class Additions(unittest.TestCase):
             self.assertRegex(tested, rf"\bmst_{name}(_with)?\(", name)
 
     def test_dtypes_and_operations(self):
-        dtypes = re.findall(r'X\(\d+, \w+, \d, "(\w+)"\)', header("dtype.h"))
+        dtypes = re.findall(r'X\(\d+, \w+, \d+, "(\w+)"\)', header("dtype.h"))
         operations = re.findall(r'X\(\d+, \w+, "(\w+)"\)', header("dtype.h"))
         self.assertIn(f"{len(dtypes)} dtypes, {len(operations)} operations", self.read("README.md"))
-        measured = re.findall(r'\{"(\w+)", \d, \d+, \d+, ', self.read("bench/peers/loop_data.h"))
+        measured = re.findall(r'\{"(\w+)", \d+, \d+, \d+, ', self.read("bench/peers/loop_data.h"))
         self.assertEqual(sorted([*measured, "bool"]), sorted(dtypes))  # sums of bool are no benchmark
 
     def test_backends(self):

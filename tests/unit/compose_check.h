@@ -57,7 +57,7 @@ static inline void check_piece(const struct world *w, int rank, const char *at, 
 /* The bits that native gives: folded in the order of ranks. */
 static inline void check_exactly(const struct world *w, int rank, const char *at, size_t len, size_t start) {
     size_t element = mst_dtype_size(w->dtype), bytes = len * element;
-    struct msi_reduce_scale scale = {0.3, w->ranks};
+    struct msi_reduce_scale scale = {.factor = 0.3, .ranks = w->ranks};
     char *room = malloc(bytes * (size_t)w->ranks + 1);
     const void *sources[MOST_RANKS];
     assert_non_null(room);

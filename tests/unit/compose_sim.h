@@ -151,7 +151,7 @@ static inline void sim_begin_op(struct sim *sim, int rank, const mst_backend_op 
 
 static inline void sim_fold(const struct sim *sim, int rank, const struct msi_part *step) {
     const mst_backend_op *op = &step->op;
-    struct msi_reduce_scale scale = {op->factor, sim->world.ranks};
+    struct msi_reduce_scale scale = {.factor = op->factor, .ranks = sim->world.ranks};
     const void *sources[MOST_RANKS];
     assert_in_range(step->blocks, 1, sim->world.ranks);
     for (int i = 0; i < step->blocks; i++) {
@@ -213,7 +213,7 @@ static inline void sim_collect(struct sim *sim, mst_backend_op *const *ops, size
 /* In the order of ranks only if that was asked for. */
 static inline void sim_reduce(struct sim *sim, const mst_backend_op *op, char *to, const size_t *starts,
                               size_t offset) {
-    struct msi_reduce_scale scale = {op->factor, sim->world.ranks};
+    struct msi_reduce_scale scale = {.factor = op->factor, .ranks = sim->world.ranks};
     const void *sources[MOST_RANKS];
     int n = sim->world.ranks;
     for (int r = 0; r < n; r++)

@@ -97,7 +97,9 @@ static inline int32_t wanted(const struct msi_request *q, int rank, size_t i) {
     case MSI_KIND_ALL_TO_ALL:
         return value((int)(i / q->count), (size_t)rank * q->count + i % q->count);
     default:
-        for (int r = 0; r < q->size; r++) sum += (uint32_t)value(r, at);
+        for (int r = 0; r < q->size; r++)
+            if ((q->kind != MSI_KIND_SCAN || r <= rank) && (q->kind != MSI_KIND_EXSCAN || r < rank))
+                sum += (uint32_t)value(r, at);
         return (int32_t)sum;
     }
 }
@@ -114,6 +116,8 @@ static inline size_t out_count(const struct msi_request *q, int rank) {
         return n * q->count;
     case MSI_KIND_BARRIER:
         return 0;
+    case MSI_KIND_EXSCAN:
+        return rank ? q->count : 0;
     default:
         return q->count;
     }

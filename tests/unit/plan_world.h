@@ -110,7 +110,10 @@ static inline size_t sim_total(const struct sim *sim, int rank, bool in) {
     size_t own = q->counts ? q->counts[rank] : q->count;
     switch (q->kind) {
     case MSI_KIND_ALL_REDUCE:
+    case MSI_KIND_SCAN:
         return q->count;
+    case MSI_KIND_EXSCAN:
+        return in || rank ? q->count : 0;
     case MSI_KIND_REDUCE:
         return in || rank == q->root ? q->count : 0;
     case MSI_KIND_BROADCAST:
@@ -143,7 +146,8 @@ static inline void sim_alias(struct sim *sim, int rank) {
     if (kind == MSI_KIND_REDUCE_SCATTER || kind == MSI_KIND_SCATTER) {
         if (in) r->memory[MSI_OUT] = r->memory[MSI_IN] + sim_start(sim, rank);
     } else if (out && in) {
-        bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
+        bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST ||
+                     kind == MSI_KIND_SCAN || kind == MSI_KIND_EXSCAN;
         r->memory[MSI_IN] = r->memory[MSI_OUT] + (whole ? 0 : sim_start(sim, rank));
     }
 }
@@ -205,7 +209,8 @@ static inline uint32_t sim_wanted(const struct sim *sim, int rank, size_t i) {
     }
     if (q->kind == MSI_KIND_REDUCE_SCATTER) at = sim_start(sim, rank) + i;
     uint64_t acc = sim_begin(sim_value(0, at));
-    for (r = 1; r < q->size; r++) acc = sim_add(sim->op, acc, sim_value(r, at));
+    int end = q->kind == MSI_KIND_SCAN ? rank + 1 : q->kind == MSI_KIND_EXSCAN ? rank : q->size;
+    for (r = 1; r < end; r++) acc = sim_add(sim->op, acc, sim_value(r, at));
     return sim_end(acc);
 }
 

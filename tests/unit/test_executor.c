@@ -69,13 +69,13 @@ static void small_floats_are_rounded_once(void **state) {
                 .kind = MSI_KIND_ALL_REDUCE, .rank = r, .size = 4, .count = 64, .hosts = {1, 4, NULL}};
             assert_ok(msi_plan_make(&world->plans[r],
                                     msi_planner_find(MSI_KIND_ALL_REDUCE, msi_cstr(names[k])), &request));
-            struct msi_exec_run run = {&world->plans[r],
-                                       world->links[r],
-                                       in[r],
-                                       out[r],
-                                       2,
-                                       msi_reducer_get(MST_BF16, MST_SUM),
-                                       {0, 4}};
+            struct msi_exec_run run = {.plan = &world->plans[r],
+                                       .links = world->links[r],
+                                       .in = in[r],
+                                       .out = out[r],
+                                       .raw_size = 2,
+                                       .reducer = msi_reducer_get(MST_BF16, MST_SUM),
+                                       .scale = {.ranks = 4}};
             assert_ok(msi_exec_begin(&world->execs[r], &run));
         }
         assert_true(take_turns(world));

@@ -66,7 +66,8 @@ static void compare(struct sim *sim, const struct msi_formula *f) {
 /* A count that every planner cuts into equal blocks. */
 static size_t even_count(enum msi_kind kind, int size) {
     int p = 1 << msi_log2_floor(size);
-    bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
+    bool whole = kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST ||
+                 kind == MSI_KIND_SCAN || kind == MSI_KIND_EXSCAN;
     return kind == MSI_KIND_BARRIER ? 0 : whole ? (size_t)size * (size_t)p * 2 : 6;
 }
 

@@ -96,6 +96,8 @@ static const struct {
     {MSI_KIND_REDUCE, false, ALL},
     {MSI_KIND_GATHER, true, ALL},
     {MSI_KIND_SCATTER, true, ALL},
+    {MSI_KIND_SCAN, false, ALL},
+    {MSI_KIND_EXSCAN, false, ALL},
 };
 
 static double bus_of(size_t operation, double algbw, int n) {

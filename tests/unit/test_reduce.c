@@ -1,7 +1,7 @@
 /* test_reduce.c - every kernel variant gives the same bits as the scalar one, for arrays of any shape. */
 #include "reduce_kit.h"
 
-enum { INPUTS = 5, MOST = 1500, ROOM = MOST * 8 + 64 };
+enum { INPUTS = 5, MOST = 1500, ROOM = MOST * 16 + 64 };
 
 static char input[INPUTS][ROOM], wanted[ROOM], out[ROOM], copied[ROOM], acc[ROOM], acc2[ROOM],
     scalar_acc[ROOM];
@@ -148,6 +148,11 @@ static void meaningless_pairs_have_no_reducer(void **state) {
         for (int o = -1; o <= MST_OP_COUNT; o++) {
             bool valid = d > 0 && d < MST_DTYPE_COUNT && o >= 0 && o < MST_OP_COUNT;
             bool is_float = valid && kit_format((mst_dtype)d), bitwise = o >= MST_BAND && o <= MST_BXOR;
+            if (valid && kit_part((mst_dtype)d) != (mst_dtype)d) {
+                bool defined = o == MST_SUM || o == MST_AVG || o == MST_PRODUCT || o == MST_PREMUL_SUM;
+                assert_int_equal(msi_reducer_get((mst_dtype)d, (mst_op)o) != NULL, defined);
+                continue;
+            }
             bool wanted_one = valid && !(is_float && bitwise) && !(d == MST_BOOL && o == MST_AVG) &&
                               !(!is_float && o == MST_PREMUL_SUM);
             assert_int_equal(msi_reducer_get((mst_dtype)d, (mst_op)o) != NULL, wanted_one);

@@ -93,6 +93,10 @@ static inline double msi_pieces(const struct msi_request *request, double block)
     X(ALL_TO_ALL, "pairwise", pairwise, false, 0, NULL)                                                      \
     X(ALL_TO_ALL, "bruck", bruck_all_to_all, false, 0, needs_equal_blocks)                                   \
     X(ALL_TO_ALL, "direct", direct_all_to_all, false, 0, NULL)                                               \
+    X(SCAN, "linear", linear_scan, true, 0, NULL)                                                            \
+    X(SCAN, "doubling", doubling_scan, false, 0, NULL)                                                       \
+    X(EXSCAN, "linear", linear_exscan, true, 0, NULL)                                                        \
+    X(EXSCAN, "doubling", doubling_exscan, false, 0, NULL)                                                   \
     X(BARRIER, "dissemination", dissemination, false, 0, NULL)                                               \
     X(BARRIER, "hierarchical", hierarchical_barrier, false, 0, needs_hosts)
 

@@ -16,10 +16,6 @@ const char *msi_kind_text(mst_kind kind) {
     return (unsigned)kind < MST_KIND_COUNT ? kind_texts[kind] : "?";
 }
 
-bool msi_kind_reduces(mst_kind kind) {
-    return kind == MST_KIND_ALL_REDUCE || kind == MST_KIND_REDUCE || kind == MST_KIND_REDUCE_SCATTER;
-}
-
 bool msi_rows_have(const mst_backend_capability *rows, mst_kind kind, mst_dtype dtype, mst_op op,
                    mst_memory memory, unsigned forms) {
     bool reduces = msi_kind_reduces(kind);
@@ -27,7 +23,7 @@ bool msi_rows_have(const mst_backend_capability *rows, mst_kind kind, mst_dtype 
         uint32_t memories = r->memories ? r->memories : 1u << MST_MEMORY_HOST;
         if (!(r->kinds >> kind & 1) || !(memories >> memory & 1) || (forms & ~r->forms)) continue;
         if (r->dtypes && kind != MST_KIND_BARRIER && !(r->dtypes >> dtype & 1)) continue;
-        if (!reduces || r->ops >> op & 1) return true;
+        if (!reduces || (op < MST_OP_COUNT && r->ops >> op & 1)) return true;
     }
     return false;
 }

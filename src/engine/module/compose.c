@@ -51,7 +51,8 @@ static bool lists_overlap(const mst_backend_op *op, int rank, int ranks) {
 }
 
 static bool overlaps(const mst_backend_op *op, int rank, int ranks) {
-    if (op->kind >= MST_KIND_SEND || op->kind == MST_KIND_BROADCAST) return false;
+    if (op->kind == MST_KIND_SEND || op->kind == MST_KIND_RECV || op->kind == MST_KIND_BROADCAST)
+        return false;
     if (op->in_list || op->out_list) return lists_overlap(op, rank, ranks);
     if (!reads(op, rank) || !writes(op, rank)) return false;
     return touch(op->in, extent(op, true, ranks), op->out, extent(op, false, ranks));
@@ -154,6 +155,18 @@ mst_status msi_compose_reduce_local(struct msi_composer *c, const mst_backend_op
     step->from = r->from;
     step->bytes = r->stride;
     step->blocks = r->blocks;
+    return MST_OK;
+}
+
+mst_status msi_compose_scan_local(struct msi_composer *c, const mst_backend_op *op, void *blocks,
+                                  size_t count) {
+    struct msi_part *step = new_step(c, MSI_PART_SCAN_LOCAL);
+    if (!step) return msi_fail_memory();
+    step->op = *op;
+    step->op.count = count;
+    step->to = blocks;
+    step->bytes = count * op->element;
+    step->blocks = c->ranks;
     return MST_OK;
 }
 

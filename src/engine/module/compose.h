@@ -11,6 +11,8 @@
  *   reduce               all_reduce; gather + local reduction at the root        as those
  *   reduce_scatter       all_to_all + local reduction; all_reduce, own part      (n-1)/n S; as all_reduce
  *                        all_gather + local reduction of the own part            (n-1) S
+ *   scan, exscan         all_to_all + local scan + all_to_all (from 8 KiB)       2 (n-1)/n S
+ *                        all_gather + local reduction                            (n-1) S
  *   all_gather           a broadcast of each rank; messages between all pairs    as those; (n-1) S/n
  *   all_to_all           messages between all pairs; all_gather, own parts       (n-1)/n S; (n-1) S
  *   gather               messages to the root; all_gather                        S/n; (n-1) S/n
@@ -29,7 +31,7 @@
 
 #include "engine/module/registry.h"
 
-enum msi_part_kind { MSI_PART_OP, MSI_PART_COPY, MSI_PART_REDUCE_LOCAL };
+enum msi_part_kind { MSI_PART_OP, MSI_PART_COPY, MSI_PART_REDUCE_LOCAL, MSI_PART_SCAN_LOCAL };
 
 /* One step. */
 struct msi_part {
@@ -40,8 +42,8 @@ struct msi_part {
     mst_backend_op op; /* the operation, or for a local reduction: dtype, op, count */
     void *to;
     const void *from;
-    size_t bytes; /* of a copy; of a local reduction: from one block to the next */
-    int blocks;   /* of a local reduction */
+    size_t bytes; /* of a copy; of a local reduction or scan: from one block to the next */
+    int blocks;   /* of a local reduction or scan; a reduction of none is the identity */
     bool over;    /* while it is run */
 };
 
@@ -50,6 +52,7 @@ struct msi_composer {
     uint32_t forced; /* kinds that count as missing: 1 << MST_KIND_… */
     bool stage;      /* memory that the backend cannot use may be copied */
     int rank, ranks;
+    size_t unit; /* elements that a part must not separate; 0: 1 */
     /* Allocates memory that is valid until the composition ends; NULL without memory. */
     void *(*scratch)(void *context, mst_memory memory, size_t bytes);
     void *context;
@@ -104,6 +107,9 @@ struct msi_local_reduction {
 };
 mst_status msi_compose_reduce_local(struct msi_composer *c, const mst_backend_op *op,
                                     const struct msi_local_reduction *r);
+/* A scan (the operation's kind) of one block for each rank, of count elements, in place. */
+mst_status msi_compose_scan_local(struct msi_composer *c, const mst_backend_op *op, void *blocks,
+                                  size_t count);
 /* A message with another rank. */
 struct msi_compose_peer {
     bool send;

@@ -179,18 +179,20 @@ static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_o
 /* gather and scatter: messages between the root and every other rank. */
 static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bool gather) {
     bool root = c->rank == op->root, after = c->n > 0;
-    int first = op->root == 0 ? 1 : 0;
+    const size_t *counts = gather ? op->out_counts : op->in_counts;
     const void *mine = gather ? op->in : op->out, *all = gather ? op->out : op->in;
     c->description = gather ? "messages to the root" : "messages from the root";
     if (!root)
         return msi_compose_message(c, op, (struct msi_compose_peer){gather, op->root, after}, mine,
                                    op->count);
     mst_status st = MST_OK;
+    size_t begun = c->n;
     for (int r = 0; r < c->ranks && st == MST_OK; r++)
         if (r != c->rank)
-            st = msi_compose_message(c, op, (struct msi_compose_peer){!gather, r, after && r == first},
-                                     msi_op_at(all, op, (size_t)r * op->count), op->count);
-    char *own = msi_op_at(all, op, (size_t)c->rank * op->count);
+            st = msi_compose_message(c, op, (struct msi_compose_peer){!gather, r, after && c->n == begun},
+                                     msi_op_at(all, op, msi_op_start(counts, op->count, r)),
+                                     msi_op_len(counts, op->count, r));
+    char *own = msi_op_at(all, op, msi_op_start(counts, op->count, c->rank));
     if (st != MST_OK) return st;
     return gather ? msi_compose_copy(c, own, mine, op->count * op->element)
                   : msi_compose_copy(c, op->out, own, op->count * op->element);
@@ -202,14 +204,19 @@ static mst_status compose_gather(struct msi_composer *c, const mst_backend_op *o
     void *out = op->out;
     c->description = "an all_gather, whose result only the root keeps";
     mst_status st = MST_OK;
-    if (c->rank != op->root) st = msi_compose_room(c, op, (size_t)c->ranks * op->count, &out);
+    if (c->rank != op->root)
+        st = msi_compose_room(c, op, msi_op_start(op->out_counts, op->count, c->ranks), &out);
     mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_GATHER, op->in, out, op->count);
-    return st == MST_OK ? msi_compose_add(c, &sub, c->n > 0) : st;
+    sub.out_counts = op->out_counts;
+    return st != MST_OK     ? st
+           : op->out_counts ? msi_compose_move(c, &sub)
+                            : msi_compose_add(c, &sub, c->n > 0);
 }
 
 static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *op) {
     if (msi_compose_has_messages(c, op)) return with_root(c, op, false);
-    size_t all = (size_t)c->ranks * op->count;
+    size_t all = msi_op_start(op->in_counts, op->count, c->ranks);
+    size_t own = msi_op_start(op->in_counts, op->count, c->rank);
     void *room;
     mst_status st = msi_compose_room(c, op, all, &room);
     if (st != MST_OK) return st;
@@ -219,8 +226,7 @@ static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *
     st = msi_compose_can(c, op, MST_KIND_BROADCAST) ? msi_compose_add(c, &sub, c->n > 0)
                                                     : compose_broadcast(c, &sub);
     c->description = "a broadcast of everything: n times the bytes with n ranks";
-    return st == MST_OK ? msi_compose_copy(c, op->out, msi_op_at(room, op, (size_t)c->rank * op->count),
-                                           op->count * op->element)
+    return st == MST_OK ? msi_compose_copy(c, op->out, msi_op_at(room, op, own), op->count * op->element)
                         : st;
 }
 

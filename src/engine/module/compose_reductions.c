@@ -62,9 +62,15 @@ static mst_status scatter_and_gather(struct msi_composer *c, const mst_backend_o
     return st == MST_OK ? msi_compose_add(c, &spread, true) : st;
 }
 
+/* Elements of the largest of n equal parts, in whole units. */
+static size_t part_of(const struct msi_composer *c, const mst_backend_op *op) {
+    size_t unit = c->unit ? c->unit : 1, n = unit * (size_t)c->ranks;
+    return (op->count + n - 1) / n * unit;
+}
+
 /* Each rank reduces its part of all tensors; then all ranks gather the parts. */
 static mst_status reduce_parts(struct msi_composer *c, const mst_backend_op *op) {
-    size_t n = (size_t)c->ranks, each = (op->count + n - 1) / n, own = (size_t)c->rank * each;
+    size_t n = (size_t)c->ranks, each = part_of(c, op), own = (size_t)c->rank * each;
     bool even = each * n == op->count;
     const void *in = op->in;
     void *padded = op->out, *parts = NULL, *part = NULL;
@@ -87,6 +93,11 @@ static mst_status reduce_parts(struct msi_composer *c, const mst_backend_op *op)
     return st == MST_OK && !even ? msi_compose_copy(c, op->out, padded, op->count * op->element) : st;
 }
 
+/* How many ranks' inputs this rank reduces, from rank 0 on. */
+static int sources(const struct msi_composer *c, const mst_backend_op *op) {
+    return op->kind == MST_KIND_SCAN ? c->rank + 1 : op->kind == MST_KIND_EXSCAN ? c->rank : c->ranks;
+}
+
 /* All ranks gather everything and reduce all of it, or their part. */
 static mst_status gather_and_reduce(struct msi_composer *c, const mst_backend_op *op) {
     bool part = op->kind == MST_KIND_REDUCE_SCATTER;
@@ -99,7 +110,30 @@ static mst_status gather_and_reduce(struct msi_composer *c, const mst_backend_op
     if (st != MST_OK) return st;
     return msi_compose_reduce_local(c, op,
                                     &(struct msi_local_reduction){op->op, op->out, msi_op_at(all, op, own),
-                                                                  each * op->element, c->ranks, op->count});
+                                                                  each * op->element, sources(c, op),
+                                                                  op->count});
+}
+
+/* Each rank scans its part of all tensors; then each rank gets its parts back. */
+static mst_status scan_parts(struct msi_composer *c, const mst_backend_op *op) {
+    size_t n = (size_t)c->ranks, each = part_of(c, op);
+    void *padded, *parts;
+    c->description = "all_to_all, a local scan and all_to_all";
+    mst_status st = msi_compose_room(c, op, n * each, &padded);
+    if (st == MST_OK) st = msi_compose_room(c, op, n * each, &parts);
+    if (st == MST_OK) st = msi_compose_copy(c, padded, op->in, op->count * op->element);
+    mst_backend_op spread = msi_compose_sub(op, MST_KIND_ALL_TO_ALL, padded, parts, each);
+    mst_backend_op collect = msi_compose_sub(op, MST_KIND_ALL_TO_ALL, parts, padded, each);
+    if (st == MST_OK) st = msi_compose_add(c, &spread, true);
+    if (st == MST_OK) st = msi_compose_scan_local(c, op, parts, each);
+    if (st == MST_OK) st = msi_compose_add(c, &collect, true);
+    return st == MST_OK ? msi_compose_copy(c, op->out, padded, op->count * op->element) : st;
+}
+
+static mst_status compose_scan(struct msi_composer *c, const mst_backend_op *op) {
+    bool large = op->count * op->element > GATHER_MOST;
+    return large && msi_compose_can(c, op, MST_KIND_ALL_TO_ALL) ? scan_parts(c, op)
+                                                                : gather_and_reduce(c, op);
 }
 
 static mst_status compose_all_reduce(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
@@ -181,6 +215,7 @@ static mst_status compose_reduce_scatter(struct msi_composer *c, const mst_backe
 mst_status msi_compose_reduction(struct msi_composer *c, const mst_backend_op *op, bool deterministic) {
     unsigned forms = op->in_counts ? (unsigned)MST_FORM_UNEVEN : 0;
     bool sums = !deterministic && msi_compose_can_op(c, op, op->kind, MST_SUM, forms);
+    if (op->kind == MST_KIND_SCAN || op->kind == MST_KIND_EXSCAN) return compose_scan(c, op);
     sums &= op->element >= 4; /* local reductions round smaller types once, and do not overflow */
     if (op->op == MST_AVG && sums) return divide_sum(c, op);
     if (op->op == MST_PREMUL_SUM && sums) return sum_products(c, op);

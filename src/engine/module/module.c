@@ -247,6 +247,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
     m->table = comm->config.backend;
     msi_list_init(&m->timed);
     m->sources = malloc((size_t)comm->size * sizeof *m->sources);
+    m->targets = malloc((size_t)comm->size * sizeof *m->targets);
     m->composer = (struct msi_composer){.table = m->table,
                                         .forced = comm->config.forced,
                                         .stage = comm->config.stage,
@@ -255,7 +256,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
                                         .scratch = msi_module_scratch,
                                         .context = m};
     if (check) m->headers = malloc((size_t)comm->size * sizeof *m->headers);
-    st = m->sources && (m->headers || !check) ? read_limit(m) : msi_fail_memory();
+    st = m->sources && m->targets && (m->headers || !check) ? read_limit(m) : msi_fail_memory();
     if (st == MST_OK) fill_host(m, wait);
     if (st == MST_OK) st = gather(m, wait);
     if (st == MST_OK) st = open_made(m);
@@ -295,6 +296,7 @@ static void free_module(struct msi_module *m) {
     if (m->made) m->table->close(m->made);
     free(m->composer.steps);
     free(m->sources);
+    free(m->targets);
     free(m->headers);
     bool arrived = m->arrived;
     *m = (struct msi_module){.arrived = arrived};

@@ -53,6 +53,7 @@ struct msi_module {
     size_t begun, over;        /* steps of the composition; all before over are done */
     struct msi_scratch scratch[MST_MEMORY_COUNT];
     const void **sources; /* of a local reduction */
+    void **targets;       /* of a local scan */
 
     int64_t streamed;      /* until when an operation on a stream may be under way; 0: there is none */
     struct msi_list timed; /* operations on streams whose time on the device is wanted */

@@ -5,6 +5,8 @@
 #ifndef MSI_ENGINE_MODULE_REGISTRY_H
 #define MSI_ENGINE_MODULE_REGISTRY_H
 
+#include "comm/op.h"
+
 #include <muster/backend.h>
 
 /* Represents the native engines; has only a name, a title and rows. */
@@ -27,8 +29,6 @@ mst_status msi_backends_parse(const char *text, const char *path, struct msi_bac
 /* Does one row have all bits that the operation needs? forms are MST_FORM_ bits. */
 bool msi_rows_have(const mst_backend_capability *rows, mst_kind kind, mst_dtype dtype, mst_op op,
                    mst_memory memory, unsigned forms);
-/* Is it a kind that reduces? */
-bool msi_kind_reduces(mst_kind kind);
 /* "all_reduce"; "?" for an invalid kind. */
 const char *msi_kind_text(mst_kind kind);
 

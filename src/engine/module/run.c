@@ -13,7 +13,8 @@
 
 /* May the backend run the operation on this thread? Not messages, which may depend on each other. */
 static bool runs_here(const struct msi_module *m, const struct mst_work *work, const mst_backend_op *job) {
-    return work->blocking && m->table->run && job->kind < MST_KIND_SEND;
+    bool message = job->kind == MST_KIND_SEND || job->kind == MST_KIND_RECV;
+    return work->blocking && m->table->run && !message;
 }
 
 /* Runs the operation, or begins it. */
@@ -27,14 +28,30 @@ static mst_status start(struct msi_module *m, const struct mst_work *work, mst_b
     return m->table->run(m->made, job);
 }
 
-/* Memory of the device is copied to the host and back. */
-static mst_status reduce_local(struct msi_module *m, const struct msi_part *step) {
+static const struct msi_reducer *reducer_of(const struct mst_work *work, const mst_backend_op *job) {
+    return work->op.user ? work->op.reducer : msi_reducer_get(job->dtype, job->op);
+}
+
+/* Reduces m->sources: all to one result, or none to the identity. */
+static void reduce_sources(struct msi_module *m, const struct mst_work *work, const struct msi_part *step,
+                           void *to) {
     const mst_backend_op *job = &step->op;
-    const struct msi_reducer *reducer = msi_reducer_get(job->dtype, job->op);
-    struct msi_reduce_scale scale = {job->factor, m->comm->size};
+    struct msi_reduce_scale scale = msi_op_scale(&work->op, m->comm->size);
+    if (step->blocks)
+        reducer_of(work, job)->reduce_local(to, NULL, m->sources, step->blocks, job->count, &scale);
+    else
+        msi_reduce_identity(job->dtype, job->op, to, job->count);
+}
+
+/* Memory of the device is copied to the host and back. */
+static mst_status reduce_local(struct msi_module *m, const struct mst_work *work,
+                               const struct msi_part *step) {
+    const mst_backend_op *job = &step->op;
     size_t bytes = job->count * job->element;
     bool device = job->memory != MST_MEMORY_HOST;
-    char *room = device ? msi_module_scratch(m, MST_MEMORY_HOST, bytes * (size_t)step->blocks) : NULL;
+    if (!step->blocks && work->op.user) return MST_OK; /* it has no identity */
+    size_t blocks = step->blocks ? (size_t)step->blocks : 1;
+    char *room = device ? msi_module_scratch(m, MST_MEMORY_HOST, bytes * blocks) : NULL;
     if (device && !room) return msi_fail_memory();
     mst_status st = MST_OK;
     for (int i = 0; i < step->blocks && st == MST_OK; i++) {
@@ -43,14 +60,31 @@ static mst_status reduce_local(struct msi_module *m, const struct msi_part *step
         if (device) st = msi_module_copy(m, room + (size_t)i * bytes, from, bytes);
     }
     if (st != MST_OK) return st;
-    reducer->reduce_local(device ? room : step->to, NULL, m->sources, step->blocks, job->count, &scale);
+    reduce_sources(m, work, step, device ? room : step->to);
     return device ? msi_module_copy(m, step->to, room, bytes) : MST_OK;
+}
+
+/* Scans blocks in place. */
+static mst_status scan_local(struct msi_module *m, const struct mst_work *work, const struct msi_part *step) {
+    const mst_backend_op *job = &step->op;
+    struct msi_reduce_scale scale = msi_op_scale(&work->op, m->comm->size);
+    struct msi_prefix scan = {reducer_of(work, job), job->dtype, job->op, job->kind == MST_KIND_EXSCAN,
+                              &scale};
+    size_t all = step->bytes * (size_t)step->blocks;
+    bool device = job->memory != MST_MEMORY_HOST;
+    char *room = device ? msi_module_scratch(m, MST_MEMORY_HOST, all) : step->to;
+    if (!room) return msi_fail_memory();
+    mst_status st = device ? msi_module_copy(m, room, step->to, all) : MST_OK;
+    for (int i = 0; i < step->blocks; i++) m->targets[i] = room + (size_t)i * step->bytes;
+    if (st == MST_OK) msi_reduce_scan(&scan, m->targets, step->blocks, job->count);
+    return device && st == MST_OK ? msi_module_copy(m, step->to, room, all) : st;
 }
 
 static mst_status begin_step(struct msi_module *m, struct mst_work *work, struct msi_part *step) {
     step->over = true;
     if (step->kind == MSI_PART_COPY) return msi_module_copy(m, step->to, step->from, step->bytes);
-    if (step->kind == MSI_PART_REDUCE_LOCAL) return reduce_local(m, step);
+    if (step->kind == MSI_PART_REDUCE_LOCAL) return reduce_local(m, work, step);
+    if (step->kind == MSI_PART_SCAN_LOCAL) return scan_local(m, work, step);
     return start(m, work, &step->op, &step->over);
 }
 
@@ -121,6 +155,7 @@ static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bo
     if (!m->headers) msi_module_take_number(m, work); /* also if it is refused, as it is on the other ranks */
     work->op_trace.record.algorithm = "composed";
     msi_op_trace_start(&work->op_trace);
+    m->composer.unit = msi_unit_of(work->op.user);
     mst_status st = msi_compose(&m->composer, &work->op.desc, work->op.deterministic);
     if (st != MST_OK) return st;
     work->begun = true;

@@ -53,7 +53,7 @@ static mst_status make_room(struct msi_net_layout *layout, int size) {
     return layout->links ? MST_OK : MST_ERR_MEMORY;
 }
 
-/* One tensor on each rank: broadcast, all_reduce, reduce. They run in place, in the output. */
+/* One tensor on each rank: broadcast, all_reduce, reduce, scan. They run in place, in the output. */
 static void lay_tensor(struct msi_net_layout *layout, const mst_backend_op *d, struct msi_request *request) {
     bool is_root = request->root == request->rank;
     size_t bytes = d->count * d->element;
@@ -86,7 +86,7 @@ static void lay_blocks(struct msi_net_layout *layout, const struct msi_op *op, s
     const struct msi_blocks *shares = in_blocks ? &in : &out;
     request->counts = shares->counts;
     /* All ranks must select the same algorithm. */
-    request->count = msi_blocks_total(shares, n) / op->desc.element / (size_t)n;
+    request->count = msi_blocks_total(shares, n) / op->desc.element / (size_t)n / msi_unit_of(op->user);
     if (kind != MSI_KIND_ALL_TO_ALL) return;
     request->counts = NULL;
     request->count = 1;
@@ -98,13 +98,15 @@ mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_
                                 struct msi_request *request) {
     const mst_backend_op *d = &op->desc;
     layout->unpack = false;
+    layout->identity = d->kind == MST_KIND_EXSCAN && request->rank == 0;
     request->kind = msi_kind_family(op->call);
     request->root = d->root >= 0 ? d->root : 0;
     mst_status st = make_room(layout, request->size);
     if (st != MST_OK || d->kind == MST_KIND_BARRIER) return st;
-    request->count = d->count;
-    bool one_tensor =
-        d->kind == MST_KIND_BROADCAST || d->kind == MST_KIND_ALL_REDUCE || d->kind == MST_KIND_REDUCE;
+    request->unit = msi_unit_of(op->user);
+    request->count = d->count / request->unit;
+    bool one_tensor = d->kind == MST_KIND_BROADCAST || d->kind == MST_KIND_ALL_REDUCE ||
+                      d->kind == MST_KIND_REDUCE || d->kind == MST_KIND_SCAN || d->kind == MST_KIND_EXSCAN;
     if (one_tensor)
         lay_tensor(layout, d, request);
     else
@@ -116,6 +118,7 @@ mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_
 void msi_net_layout_end(struct msi_net_layout *layout, const struct msi_op *op, int ranks) {
     struct msi_blocks out = msi_op_out(op);
     if (layout->unpack) move_blocks(&out, ranks, layout->out, false);
+    if (layout->identity) msi_reduce_identity(op->desc.dtype, op->desc.op, op->desc.out, op->desc.count);
 }
 
 void msi_net_layout_free(struct msi_net_layout *layout) {

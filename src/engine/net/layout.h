@@ -16,13 +16,14 @@ struct msi_net_layout {
     size_t room[2];
     struct msi_link **links; /* by rank, for the executor */
     bool unpack;
+    bool identity; /* the result is the identity of the operation: rank 0 of exscan */
 };
 
 /* Fills in the request, except for rank, size and hosts, which the caller has set. Copies an out-of-place
  * input if the plan runs in place. */
 mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_op *op,
                                 struct msi_request *request);
-/* Unpacks the results. */
+/* Unpacks or fills in the results. */
 void msi_net_layout_end(struct msi_net_layout *layout, const struct msi_op *op, int ranks);
 void msi_net_layout_free(struct msi_net_layout *layout);
 

@@ -154,13 +154,13 @@ static bool can_reuse_plan(const struct msi_net *net, const struct msi_request *
 static enum msi_advance make_plan(struct msi_net *net, struct mst_work *work) {
     struct msi_comm *comm = msi_net_comm(net);
     const struct msi_op *op = &work->op;
-    size_t element = op->desc.element ? op->desc.element : 1;
+    size_t element = op->desc.element ? op->desc.element : 1, unit = msi_unit_of(op->user);
     struct msi_request request = {.rank = comm->rank, .size = comm->size, .hosts = comm->ranks.hosts};
     mst_status st = msi_net_layout_begin(&net->layout, op, &request);
     if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     struct msi_cost_input input = {.tuning = comm->config.tuning,
-                                   .raw_size = element,
-                                   .acc_size = op->reducer ? op->reducer->acc_size : 1,
+                                   .raw_size = element * unit,
+                                   .acc_size = op->reducer ? op->reducer->acc_size * unit : 1,
                                    .deterministic = op->deterministic};
     if (can_reuse_plan(net, &request, &input)) return MSI_MOVED;
     struct msi_selection selection;
@@ -237,9 +237,10 @@ static enum msi_advance start(struct msi_net *net, struct mst_work *work) {
                                .links = net->layout.links,
                                .in = net->layout.in,
                                .out = net->layout.out,
-                               .raw_size = op->desc.element ? op->desc.element : 1,
+                               .raw_size = (op->desc.element ? op->desc.element : 1) * msi_unit_of(op->user),
+                               .unit = msi_unit_of(op->user),
                                .reducer = op->reducer,
-                               .scale = {op->desc.factor, msi_net_comm(net)->size}};
+                               .scale = msi_op_scale(op, msi_net_comm(net)->size)};
     mst_status st = msi_exec_begin(&net->exec, &run);
     if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     net->phase = MSI_NET_RUN;

@@ -1,6 +1,6 @@
 /*
- * all_reduce.c - large all_reduce and reduce on one host: every rank reduces its own part of the tensor, for
- * all.
+ * all_reduce.c - large all_reduce, reduce and scan on one host: every rank reduces its own part of the
+ * tensor, for all.
  *
  * Staged, chunk by chunk; three steps overlap, with one synchronization of all ranks per chunk:
  *
@@ -12,6 +12,9 @@
  * Bytes per rank of a tensor of b bytes on n ranks: (n-1)/n b written to cells, b read to reduce, b/n written
  * twice, (n-1)/n b fetched. Rounds: chunks + 2.
  *
+ * A scan replaces the staged inputs by the results, in the cells of all ranks, and each rank fetches its own
+ * cell: b written to cells, b read and written to reduce, b fetched.
+ *
  * Direct, if the tensors of all ranks can be mapped: each rank reduces its part and writes the result into
  * every tensor: b read, b written, two synchronizations.
  */
@@ -22,13 +25,17 @@
 enum {
     CHUNK = 256 << 10,
     STRIP = 64 << 10, /* of a direct part; the result is copied while it is in the cache */
-    GRAIN = 64,       /* elements; parts begin at multiples */
+    GRAIN = 64,       /* elements, or units of a user-defined operation; parts begin at multiples */
 };
+
+static size_t grain(const struct msi_shm_coll *coll) {
+    return GRAIN * msi_unit_of(coll->work->op.user);
+}
 
 /* Where the part of a rank begins among n elements; for rank size, the end. */
 static size_t part_start(const struct msi_shm_coll *coll, size_t n, int rank) {
     if (rank == coll->region->size) return n;
-    return n / GRAIN * (size_t)rank / (size_t)coll->region->size * GRAIN;
+    return n / grain(coll) * (size_t)rank / (size_t)coll->region->size * grain(coll);
 }
 
 static bool wants_result(const struct msi_shm_coll *coll) {
@@ -50,7 +57,7 @@ static unsigned char *stage_cell(const struct msi_shm_coll *coll, int rank, uint
 }
 
 static unsigned char *result_cell(const struct msi_shm_coll *coll, int rank, uint32_t round) {
-    size_t most = coll->chunk / (size_t)coll->region->size + 2 * (GRAIN * coll->in.element);
+    size_t most = coll->chunk / (size_t)coll->region->size + 2 * (grain(coll) * coll->in.element);
     return coll->region->areas[rank].big + 2 * coll->chunk + round % 2 * most;
 }
 
@@ -60,6 +67,7 @@ static void stage(const struct msi_shm_coll *coll, uint32_t round) {
     const char *in = coll->in.base + c.at * coll->in.element;
     size_t own = part_start(coll, c.n, coll->region->rank),
            next = part_start(coll, c.n, coll->region->rank + 1);
+    if (msi_shm_is_scan(coll)) next = own;
     memcpy(cell, in, own * coll->in.element);
     memcpy(cell + next * coll->in.element, in + next * coll->in.element, (c.n - next) * coll->in.element);
 }
@@ -85,6 +93,26 @@ static void fetch(const struct msi_shm_coll *coll, uint32_t round) {
     }
 }
 
+/* Scans this rank's part in the cells of all ranks. */
+static void scan_part(const struct msi_shm_coll *coll, uint32_t round) {
+    struct chunk c = chunk_at(coll, round);
+    const struct msi_op *op = &coll->work->op;
+    struct msi_reduce_scale scale = msi_op_scale(op, coll->region->size);
+    struct msi_prefix scan = {op->reducer, op->desc.dtype, op->desc.op, op->desc.kind == MST_KIND_EXSCAN,
+                              &scale};
+    size_t start = part_start(coll, c.n, coll->region->rank),
+           end = part_start(coll, c.n, coll->region->rank + 1);
+    for (int r = 0; r < coll->region->size; r++)
+        coll->targets[r] = stage_cell(coll, r, round) + start * coll->in.element;
+    msi_reduce_scan(&scan, coll->targets, coll->region->size, end - start);
+}
+
+static void fetch_scan(const struct msi_shm_coll *coll, uint32_t round) {
+    struct chunk c = chunk_at(coll, round);
+    memcpy(coll->out.base + c.at * coll->in.element, stage_cell(coll, coll->region->rank, round),
+           c.n * coll->in.element);
+}
+
 /* Have all ranks reached the value? coll->peer remembers those that have. */
 static bool all_reached(struct msi_shm_coll *coll, size_t word_offset, uint64_t value) {
     for (; coll->peer < coll->region->size; coll->peer++) {
@@ -101,15 +129,16 @@ static void tell_done(const struct msi_shm_coll *coll) {
 }
 
 static enum msi_advance advance_staged(struct msi_shm_coll *coll) {
-    bool moved = false;
+    bool moved = false, scan = msi_shm_is_scan(coll);
     uint32_t last = coll->rounds + 2;
     while (coll->filled < last) {
         uint32_t t = coll->filled;
         if (t && !all_reached(coll, offsetof(struct msi_area, filled), msi_rounds_done(coll->seq, t)))
             return moved ? MSI_MOVED : MSI_BLOCKED;
+        if (t >= 2 && scan) fetch_scan(coll, t - 2); /* before its cell is filled again */
         if (t < coll->rounds) stage(coll, t);
-        if (t >= 1 && t - 1 < coll->rounds) reduce_local(coll, t - 1);
-        if (t >= 2 && wants_result(coll)) fetch(coll, t - 2);
+        if (t >= 1 && t - 1 < coll->rounds) (scan ? scan_part : reduce_local)(coll, t - 1);
+        if (t >= 2 && !scan && wants_result(coll)) fetch(coll, t - 2);
         coll->peer = 0;
         coll->filled++;
         if (coll->filled < last)
@@ -138,6 +167,7 @@ static enum msi_advance map_all(struct msi_shm_coll *coll, const void **ins, voi
 static enum msi_advance reduce_direct(struct msi_shm_coll *coll) {
     int me = coll->region->rank, n = coll->region->size;
     size_t total = coll->in.each / coll->in.element, per = STRIP / coll->in.element;
+    per -= per % msi_unit_of(coll->work->op.user);
     size_t start = part_start(coll, total, me), end = part_start(coll, total, me + 1);
     size_t from = start + coll->drained * per;
     if (from >= end) return MSI_DONE;
@@ -223,22 +253,25 @@ static bool waits_for(const struct msi_shm_coll *coll, int rank) {
 static void share_both(struct msi_shm_coll *coll) {
     coll->out_where.number = 0;
     bool same = coll->in.base == coll->out.base;
-    if (coll->dst_rank >= 0 || (!same && msi_blocks_overlap(&coll->in, &coll->out, coll->in.each))) return;
+    if (coll->dst_rank >= 0 || msi_shm_is_scan(coll) ||
+        (!same && msi_blocks_overlap(&coll->in, &coll->out, coll->in.each)))
+        return;
     coll->in_where = msi_arena_find(coll->in.base, coll->in.each);
     coll->out_where = msi_arena_find(coll->out.base, coll->in.each);
 }
 
 void msi_shm_all_reduce(struct msi_shm_coll *coll) {
     msi_shm_set_blocks(coll);
-    size_t n = (size_t)coll->region->size,
-           most = (MSI_BIG_CELLS - 4 * GRAIN * coll->in.element) * n / (2 * n + 2);
+    size_t n = (size_t)coll->region->size, step = grain(coll) * coll->in.element,
+           most = (MSI_BIG_CELLS - 4 * step) * n / (2 * n + 2);
     coll->advance = advance;
     coll->waits_for = waits_for;
     coll->seq = coll->region->seq + 1;
     coll->phase = MSI_ANNOUNCE;
     coll->filled = coll->drained = 0;
     coll->peer = 0;
-    coll->chunk = most < CHUNK ? most / (GRAIN * coll->in.element) * (GRAIN * coll->in.element) : CHUNK;
+    if (most > CHUNK) most = CHUNK;
+    coll->chunk = most - most % step;
     coll->rounds = (uint32_t)((coll->in.each + coll->chunk - 1) / coll->chunk);
     share_both(coll);
 }

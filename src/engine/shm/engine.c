@@ -99,7 +99,8 @@ static size_t flat_most(int ranks) {
 static bool is_large_reduction(const struct mst_work *work) {
     const struct msi_op *op = &work->op;
     int ranks = work->comm->size;
-    bool whole = op->desc.kind == MST_KIND_ALL_REDUCE || op->desc.kind == MST_KIND_REDUCE;
+    mst_kind kind = op->desc.kind;
+    bool whole = kind == MST_KIND_ALL_REDUCE || kind == MST_KIND_REDUCE || kind >= MST_KIND_SCAN;
     return whole && ranks > 1 && msi_op_bytes(op) > flat_most(ranks);
 }
 

@@ -68,13 +68,20 @@ static size_t longest(const struct msi_shm_coll *coll) {
     return most * coll->in.element;
 }
 
+/* A user-defined operation must not get parts of units. */
+static size_t whole_units(const struct msi_shm_coll *coll, size_t bytes) {
+    const struct msi_op *op = &coll->work->op;
+    size_t unit = msi_unit_of(op->user) * op->desc.element;
+    return !op->user ? bytes : bytes < unit ? unit : bytes - bytes % unit;
+}
+
 /* The size of the pieces of a block; the same on all ranks, and a multiple of every element size. */
 static size_t chunk_for(const struct msi_shm_coll *coll) {
     size_t len = coll->parts || coll->src_rank == coll->region->rank || coll->src_rank < 0 ? coll->in.each
                                                                                            : coll->out.each;
     size_t most = !coll->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
     size_t fitting = MSI_BIG_CELLS / 4 / msi_shm_blocks(coll) / 64 * 64;
-    return fitting < most ? fitting : most;
+    return whole_units(coll, fitting < most ? fitting : most);
 }
 
 static uint32_t cells(const struct msi_shm_coll *coll) {

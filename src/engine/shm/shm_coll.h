@@ -13,6 +13,7 @@
  *   reduce           all          whole    root      reduce
  *   all_reduce       all          whole    all       reduce     small ones; large ones: all_reduce.c
  *   reduce_scatter   all          parts    all       reduce
+ *   scan, exscan     all          whole    all       reduce     ranks before; large ones: all_reduce.c
  *   barrier          all          nothing  all       -
  *
  * Published data is in the slot itself, in a small cell, in big cells that are filled and drained round by
@@ -93,7 +94,7 @@ void msi_shm_set_blocks(struct msi_shm_coll *coll);
 
 /* Begins an exchange, as the region's next operation. */
 void msi_shm_exchange(struct msi_shm_coll *coll);
-/* Begins a large all_reduce, or with a destination rank a large reduce. */
+/* Begins a large all_reduce, reduce (with a destination rank), scan or exscan. */
 void msi_shm_all_reduce(struct msi_shm_coll *coll);
 
 /*
@@ -118,11 +119,23 @@ static inline struct msi_slot *msi_shm_slot(const struct msi_shm_coll *coll, int
 static inline bool msi_shm_is_barrier(const struct msi_shm_coll *coll) {
     return coll->work->op.desc.kind == MST_KIND_BARRIER;
 }
+static inline bool msi_shm_is_scan(const struct msi_shm_coll *coll) {
+    return coll->work->op.desc.kind >= MST_KIND_SCAN;
+}
+/* How many ranks' inputs this rank reduces, from rank 0 on. */
+static inline int msi_shm_sources(const struct msi_shm_coll *coll) {
+    if (!msi_shm_is_scan(coll)) return coll->region->size;
+    return coll->region->rank + (coll->work->op.desc.kind == MST_KIND_SCAN);
+}
 /* Reduces count elements of coll->sources, one array per rank; copy may be NULL. */
 static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, void *copy, size_t count) {
     const struct msi_op *op = &coll->work->op;
-    struct msi_reduce_scale scale = {op->desc.factor, coll->region->size};
-    op->reducer->reduce_local(out, copy, coll->sources, coll->region->size, count, &scale);
+    struct msi_reduce_scale scale = msi_op_scale(op, coll->region->size);
+    int n = msi_shm_sources(coll);
+    if (n)
+        op->reducer->reduce_local(out, copy, coll->sources, n, count, &scale);
+    else
+        msi_reduce_identity(op->desc.dtype, op->desc.op, out, count);
 }
 /* The address of another rank's memory; NULL if it cannot be mapped. */
 static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_arena_ref *where,

@@ -44,6 +44,12 @@ static mst_status inference_all_reduce(const struct args *a) {
 static mst_status reduce(const struct args *a) {
     return mst_reduce_with(out_of(a), a->count, a->dtype, &a->call);
 }
+static mst_status scan(const struct args *a) {
+    return mst_scan_with(out_of(a), a->count, a->dtype, &a->call);
+}
+static mst_status exscan(const struct args *a) {
+    return mst_exscan_with(out_of(a), a->count, a->dtype, &a->call);
+}
 static mst_status all_gather_into_tensor(const struct args *a) {
     return mst_all_gather_into_tensor_with(out_of(a), in_of(a), a->count, a->dtype, &a->call);
 }
@@ -76,6 +82,9 @@ static mst_status all_to_all(const struct args *a) {
 }
 static mst_status all_reduce_coalesced(const struct args *a) {
     return mst_all_reduce_coalesced_with(outs_of(a), &a->count, 1, a->dtype, &a->call);
+}
+static mst_status broadcast_coalesced(const struct args *a) {
+    return mst_broadcast_coalesced_with(outs_of(a), &a->count, 1, a->dtype, &a->call);
 }
 static mst_status all_gather_coalesced(const struct args *a) {
     return mst_all_gather_coalesced_with(outs_of(a), ins_of(a), &a->count, 1, a->dtype, &a->call);
@@ -182,17 +191,20 @@ static const struct call {
     {"mst_all_reduce", all_reduce, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
     {"mst_inference_all_reduce", inference_all_reduce, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
     {"mst_reduce", reduce, TENSOR | REDUCES | ROOTED, REDUCTION " root in", "buf", NULL},
+    {"mst_scan", scan, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
+    {"mst_exscan", exscan, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
     {"mst_all_gather_into_tensor", all_gather_into_tensor, TENSOR, "", "out", "in"},
     {"mst_allgather_fn", allgather_fn, TENSOR, "", "out", "in"},
     {"mst_reduce_scatter_tensor", reduce_scatter_tensor, TENSOR | REDUCES, REDUCTION, "out", "in"},
     {"mst_reduce_scatter_fn", reduce_scatter_fn, TENSOR | REDUCES, REDUCTION, "out", "in"},
-    {"mst_gather", gather, TENSOR | ROOTED, "root", "out", "in"},
-    {"mst_scatter", scatter, TENSOR | ROOTED, "root", "out", "in"},
+    {"mst_gather", gather, TENSOR | ROOTED, "root counts", "out", "in"},
+    {"mst_scatter", scatter, TENSOR | ROOTED, "root counts", "out", "in"},
     {"mst_all_to_all_single", all_to_all_single, TENSOR, "in_splits out_splits", "out", "in"},
     {"mst_all_gather", all_gather, TENSOR, "counts", "outs", "in"},
     {"mst_reduce_scatter", reduce_scatter, TENSOR | REDUCES, REDUCTION " counts", "out", "ins"},
     {"mst_all_to_all", all_to_all, TENSOR, "in_splits out_splits", "outs", "ins"},
     {"mst_all_reduce_coalesced", all_reduce_coalesced, TENSOR | REDUCES, REDUCTION, "bufs", NULL},
+    {"mst_broadcast_coalesced", broadcast_coalesced, TENSOR | ROOTED, "root", "bufs", NULL},
     {"mst_all_gather_coalesced", all_gather_coalesced, TENSOR, "", "outs", "ins"},
     {"mst_reduce_scatter_coalesced", reduce_scatter_coalesced, TENSOR | REDUCES, REDUCTION, "outs", "ins"},
     {"mst_send", send, TENSOR | PEER | MESSAGE, "tag", NULL, "buf"},

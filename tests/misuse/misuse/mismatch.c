@@ -232,6 +232,18 @@ static mst_status list_counts(void) {
     const size_t counts[RANKS_MAX] = {1, count_of(1), 1, 1};
     return mst_all_gather(outs, in, 0, MST_F32, .counts = counts, OPTIONS);
 }
+static mst_status gather_list_counts(void) {
+    const size_t counts[RANKS_MAX] = {2, count_of(8), 2, 2};
+    return mst_gather(out, in, counts[mst_get_rank(NULL)], MST_F32, .counts = counts, OPTIONS);
+}
+static mst_status scatter_list_counts(void) {
+    const size_t counts[RANKS_MAX] = {2, count_of(8), 2, 2};
+    return mst_scatter(out, in, counts[mst_get_rank(NULL)], MST_F32, .counts = counts, OPTIONS);
+}
+static mst_status gather_without_counts(void) {
+    const size_t counts[RANKS_MAX] = {8, 8, 8, 8};
+    return mst_gather(out, in, 8, MST_F32, .counts = ODDLY ? NULL : counts, OPTIONS);
+}
 static mst_status coalesced_counts(void) {
     const size_t counts[] = {1, count_of(1)};
     return mst_all_reduce_coalesced(outs, counts, 2, MST_F32, OPTIONS);
@@ -485,6 +497,9 @@ const struct ranks_case mismatch_cases[] = {
     MISMATCH(reduce_scatter_counts, "\\b9\\b", "\\b8\\b"),
     MISMATCH(all_to_all_counts, "\\b9\\b", "\\b8\\b"),
     MISMATCH(list_counts, ALL_GATHER, ALL_GATHER),
+    MISMATCH(gather_list_counts, GATHER, GATHER),
+    MISMATCH(scatter_list_counts, SCATTER, SCATTER),
+    MISMATCH(gather_without_counts, GATHER, "counts"),
     MISMATCH(coalesced_counts, "coalesced", "coalesced"),
     MISMATCH(coalesced_tensors, "coalesced", "coalesced|barrier"),
     MISMATCH(all_reduce_dtypes, "i32", "f32"),

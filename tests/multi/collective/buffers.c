@@ -113,7 +113,7 @@ static void check_junk(const struct run *run, const struct buffer *buffer, const
 static void check_piece(const struct run *run, const struct buffer *buffer, const char *name,
                         const struct piece *piece, size_t from) {
     for (size_t i = 0; i < piece->count; i++) {
-        char wanted[8], got_text[64], wanted_text[64];
+        char wanted[ELEMENT_MAX], got_text[64], wanted_text[64];
         const char *got = buffer->data + (from + i) * run->element;
         element_at(run, piece, i, wanted);
         if (is_right(run, piece, i, got, wanted)) continue;

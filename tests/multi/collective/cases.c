@@ -49,6 +49,7 @@ struct shape shape_of(uint64_t id, const struct operation *operation, mst_dtype 
     static const size_t counts[] = {0, 1, 3, 17, 17, 100, 1024};
     static const double factors[] = {0, 0.5, 3, -2};
     uint64_t state = mix(suite.seed, id);
+    if (operation->traits & SCANS && op == MST_AVG) op = MST_SUM;
     struct shape shape = {.operation = operation, .id = id, .dtype = dtype, .op = op};
     shape.count = counts[draw(&state, sizeof counts / sizeof *counts)];
     shape.layout = draw(&state, 2) ? 0 : (int)draw(&state, (uint64_t)n_layouts);
@@ -178,7 +179,7 @@ void run_case(const struct shape *shape) {
         run->shape = *shape;
         run->layout = layout;
         run->me = layout->me;
-        run->n = layout->n;
+        run->n = run->sources = layout->n;
         run->element = mst_dtype_size(shape->dtype);
         shape->operation->plan(run);
         place_buffers(run);

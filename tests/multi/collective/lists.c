@@ -74,6 +74,42 @@ static mst_status call_all_gather(struct run *run, mst_call *call) {
     return mst_all_gather_with(run->out_list, run->in_list[0], run->shape.count, run->shape.dtype, call);
 }
 
+/* A gather or scatter with a count for each rank: the large buffer, at the root, and this rank's block. */
+static void plan_rooted(struct run *run, bool gather) {
+    size_t total = 0;
+    bool root = run->me == run->shape.root;
+    plan_counts(run);
+    for (int r = 0; r < run->n; r++) total += run->counts[r];
+    size_t mine = run->counts[run->me];
+    if (gather && root) {
+        struct buffer *out = add_out(run, total);
+        for (int r = 0; r < run->n; r++) after(out, COPY, r, 0, run->counts[r]);
+    }
+    if (gather) before(add_in(run, mine), COPY, run->me, 0, mine);
+    if (!gather) after(add_out(run, mine), COPY, run->shape.root, block_start(run, 0, run->me), mine);
+    if (!gather && root) before(add_in(run, total), COPY, run->me, 0, total);
+}
+
+static void plan_gather_counts(struct run *run) {
+    plan_rooted(run, true);
+}
+
+static mst_status call_gather_counts(struct run *run, mst_call *call) {
+    call->counts = run->counts;
+    return mst_gather_with(run->n_outs ? run->out_list[0] : NULL, run->in_list[0], run->counts[run->me],
+                           run->shape.dtype, call);
+}
+
+static void plan_scatter_counts(struct run *run) {
+    plan_rooted(run, false);
+}
+
+static mst_status call_scatter_counts(struct run *run, mst_call *call) {
+    call->counts = run->counts;
+    return mst_scatter_with(run->out_list[0], run->n_ins ? run->in_list[0] : NULL, run->counts[run->me],
+                            run->shape.dtype, call);
+}
+
 static void plan_reduce_scatter(struct run *run) {
     plan_counts(run);
     size_t mine = run->counts[run->me];
@@ -105,6 +141,21 @@ static void plan_all_reduce_coalesced(struct run *run) {
 
 static mst_status call_all_reduce_coalesced(struct run *run, mst_call *call) {
     return mst_all_reduce_coalesced_with(run->out_list, run->counts, TENSORS, run->shape.dtype, call);
+}
+
+static void plan_broadcast_coalesced(struct run *run) {
+    size_t from = 0;
+    for (int t = 0; t < TENSORS; t++) {
+        size_t count = run->counts[t] = tensor(run, t);
+        struct buffer *buffer = add_out(run, count);
+        if (run->me == run->shape.root) before(buffer, COPY, run->me, from, count);
+        after(buffer, COPY, run->shape.root, from, count);
+        from += count;
+    }
+}
+
+static mst_status call_broadcast_coalesced(struct run *run, mst_call *call) {
+    return mst_broadcast_coalesced_with(run->out_list, run->counts, TENSORS, run->shape.dtype, call);
 }
 
 static void plan_all_gather_coalesced(struct run *run) {
@@ -142,8 +193,11 @@ const struct operation listing[] = {
     {"all_to_all_single", UNEVEN, plan_all_to_all_single, call_all_to_all_single, NULL},
     {"all_to_all", UNEVEN, plan_all_to_all, call_all_to_all, NULL},
     {"all_gather", UNEVEN, plan_all_gather, call_all_gather, NULL},
+    {"gather with .counts", ROOTED | UNEVEN, plan_gather_counts, call_gather_counts, NULL},
+    {"scatter with .counts", ROOTED | UNEVEN, plan_scatter_counts, call_scatter_counts, NULL},
     {"reduce_scatter", REDUCES | UNEVEN, plan_reduce_scatter, call_reduce_scatter, NULL},
     {"all_reduce_coalesced", REDUCES | ALIKE, plan_all_reduce_coalesced, call_all_reduce_coalesced, NULL},
+    {"broadcast_coalesced", ROOTED, plan_broadcast_coalesced, call_broadcast_coalesced, NULL},
     {"all_gather_coalesced", 0, plan_all_gather_coalesced, call_all_gather_coalesced, NULL},
     {"reduce_scatter_coalesced", REDUCES, plan_reduce_scatter_coalesced, call_reduce_scatter_coalesced, NULL},
     {0},

@@ -20,13 +20,18 @@ bool is_float(mst_dtype dtype) {
     return dtype >= MST_F64 && dtype <= MST_F8E5M2;
 }
 
+bool is_complex(mst_dtype dtype) {
+    return kit_part(dtype) != dtype;
+}
+
 bool is_signed(mst_dtype dtype) {
     return dtype == MST_I8 || dtype == MST_I16 || dtype == MST_I32 || dtype == MST_I64;
 }
 
 bool op_applies(mst_dtype dtype, mst_op op) {
     if (op == MST_AVG) return dtype != MST_BOOL;
-    if (op == MST_PREMUL_SUM) return is_float(dtype);
+    if (op == MST_PREMUL_SUM) return is_float(dtype) || is_complex(dtype);
+    if (is_complex(dtype)) return op == MST_SUM || op == MST_PRODUCT;
     return !is_float(dtype) || (op != MST_BAND && op != MST_BOR && op != MST_BXOR);
 }
 
@@ -75,6 +80,12 @@ int64_t to_integer(mst_dtype dtype, const void *element) {
 
 void show_element(mst_dtype dtype, const void *element, char *text, size_t size) {
     uint64_t bits = 0;
+    if (is_complex(dtype)) {
+        mst_dtype part = kit_part(dtype);
+        const char *im = (const char *)element + mst_dtype_size(part);
+        snprintf(text, size, "%.17g + %.17g i", to_double(part, element), to_double(part, im));
+        return;
+    }
     memcpy(&bits, element, mst_dtype_size(dtype));
     if (is_float(dtype))
         snprintf(text, size, "%.17g (0x%" PRIx64 ")", to_double(dtype, element), bits);

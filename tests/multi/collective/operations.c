@@ -2,10 +2,10 @@
 #include "suite.h"
 
 const struct operation *next_operation(const struct operation *at) {
-    static const struct operation *const tables[] = {reducing, moving, listing, messaging};
+    static const struct operation *const tables[] = {reducing, moving, listing, messaging, using};
     if (!at) return tables[0];
     if (at[1].name) return at + 1;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         for (const struct operation *o = tables[i]; o->name; o++)
             if (o == at) return tables[i + 1];
     return NULL;
@@ -46,6 +46,26 @@ static void plan_reduce(struct run *run) {
 static mst_status call_reduce(struct run *run, mst_call *call) {
     call->in = given_in(run);
     return mst_reduce_with(run->out_list[0], run->shape.count, run->shape.dtype, call);
+}
+
+static void plan_scan(struct run *run) {
+    run->sources = run->me + 1;
+    plan_all_reduce(run);
+}
+
+static mst_status call_scan(struct run *run, mst_call *call) {
+    call->in = given_in(run);
+    return mst_scan_with(run->out_list[0], run->shape.count, run->shape.dtype, call);
+}
+
+static void plan_exscan(struct run *run) {
+    run->sources = run->me;
+    plan_all_reduce(run);
+}
+
+static mst_status call_exscan(struct run *run, mst_call *call) {
+    call->in = given_in(run);
+    return mst_exscan_with(run->out_list[0], run->shape.count, run->shape.dtype, call);
 }
 
 /* In place, the output is this rank's block of the input; the other blocks do not change. */
@@ -149,6 +169,8 @@ const struct operation reducing[] = {
     {"all_reduce", REDUCES | IN_PLACE | ALIKE, plan_all_reduce, call_all_reduce, NULL},
     {"inference_all_reduce", REDUCES | IN_PLACE | ALIKE, plan_all_reduce, call_inference_all_reduce, NULL},
     {"reduce", REDUCES | IN_PLACE | ROOTED, plan_reduce, call_reduce, NULL},
+    {"scan", REDUCES | SCANS | IN_PLACE, plan_scan, call_scan, NULL},
+    {"exscan", REDUCES | SCANS | IN_PLACE, plan_exscan, call_exscan, NULL},
     {"reduce_scatter_tensor", REDUCES | IN_PLACE, plan_reduce_scatter, call_reduce_scatter_tensor, NULL},
     {"reduce_scatter_fn", REDUCES | IN_PLACE, plan_reduce_scatter, call_reduce_scatter_fn, NULL},
     {0},

@@ -7,6 +7,7 @@
  * 1.5. So the result is known to the bit, and the test detects whether f16, bf16 and f8 are rounded more than
  * once.
  */
+#include "float_kit.h"
 #include "suite.h"
 
 #include <float.h>
@@ -26,7 +27,7 @@ static const struct range {
 
 static double float_input(const struct run *run, uint64_t hash, int rank, size_t i) {
     const struct shape *shape = &run->shape;
-    const struct range *range = &ranges[shape->dtype];
+    const struct range *range = &ranges[kit_part(shape->dtype)];
     uint64_t shared = mix(suite.seed ^ shape->id, i);
     if (shape->rough) return ldexp((double)(int64_t)hash, -61);
     if (shape->op == MST_PRODUCT) {
@@ -57,12 +58,26 @@ static uint64_t integer_input(const struct run *run, uint64_t hash) {
     return is_signed(dtype) && hash >> 63 ? (uint64_t)0 - number : number;
 }
 
+/* Two floats; in products one of them is 0, so that no order of multiplication rounds. */
+static void complex_input(const struct run *run, int rank, size_t i, void *element) {
+    mst_dtype part = kit_part(run->shape.dtype);
+    bool product = run->shape.op == MST_PRODUCT;
+    uint64_t which = mix(suite.seed + run->shape.id, (uint64_t)rank + i) % 2;
+    for (size_t p = 0; p < 2; p++) {
+        uint64_t hash = mix(mix(suite.seed + run->shape.id, (uint64_t)rank), 2 * i + p);
+        double value = product && p != which ? 0 : float_input(run, hash, rank, product ? i : 2 * i + p);
+        from_double(part, value, (char *)element + p * mst_dtype_size(part));
+    }
+}
+
 void input_at(const struct run *run, int rank, size_t i, void *element) {
     const struct shape *shape = &run->shape;
     uint64_t hash = mix(mix(suite.seed + shape->id, (uint64_t)rank), i);
     if (!(shape->operation->traits & REDUCES)) {
-        if (shape->dtype == MST_BOOL) hash &= 1;
-        memcpy(element, &hash, run->element);
+        const uint64_t words[2] = {shape->dtype == MST_BOOL ? hash & 1 : hash, mix(hash, 1)};
+        memcpy(element, words, run->element);
+    } else if (is_complex(shape->dtype)) {
+        complex_input(run, rank, i, element);
     } else if (is_float(shape->dtype)) {
         from_double(shape->dtype, float_input(run, hash, rank, i), element);
     } else {
@@ -78,11 +93,17 @@ static double fold_float(mst_op op, double a, double b) {
     return (op == MST_MIN) == (a < b) ? a : b;
 }
 
+static double float_identity(mst_dtype dtype, mst_op op) {
+    double most = dtype == MST_F8E4M3 ? 448 : INFINITY;
+    return op == MST_PRODUCT ? 1 : op == MST_MIN ? most : op == MST_MAX ? -most : 0;
+}
+
 static void reduced_float(const struct run *run, size_t i, void *element) {
     mst_dtype dtype = run->shape.dtype;
     mst_op op = run->shape.op;
-    double factor = op == MST_PREMUL_SUM && run->shape.factor != 0 ? run->shape.factor : 1, result = 0;
-    for (int r = 0; r < run->n; r++) {
+    double factor = op == MST_PREMUL_SUM && run->shape.factor != 0 ? run->shape.factor : 1;
+    double result = float_identity(dtype, op);
+    for (int r = 0; r < run->sources; r++) {
         input_at(run, r, i, element);
         double value = to_double(dtype, element) * factor;
         result = r ? fold_float(op, result, value) : value;
@@ -114,12 +135,20 @@ static uint64_t fold_integer(mst_op op, bool sign, uint64_t a, uint64_t b) {
     }
 }
 
+static uint64_t integer_identity(mst_dtype dtype, mst_op op) {
+    uint64_t all = dtype == MST_BOOL ? 1 : ~(uint64_t)0;
+    uint64_t half = (uint64_t)1 << (8 * mst_dtype_size(dtype) - 1); /* the smallest signed number */
+    if (op == MST_MIN) return is_signed(dtype) ? half - 1 : all;
+    if (op == MST_MAX) return is_signed(dtype) ? half : 0;
+    return op == MST_BAND ? all : op == MST_PRODUCT;
+}
+
 static void reduced_integer(const struct run *run, size_t i, void *element) {
     mst_dtype dtype = run->shape.dtype;
     mst_op op = dtype == MST_BOOL && run->shape.op == MST_SUM ? MST_MAX : run->shape.op;
     bool sign = is_signed(dtype);
-    uint64_t result = 0;
-    for (int r = 0; r < run->n; r++) {
+    uint64_t result = integer_identity(dtype, op);
+    for (int r = 0; r < run->sources; r++) {
         input_at(run, r, i, element);
         uint64_t value = (uint64_t)to_integer(dtype, element);
         if (dtype == MST_BOOL) value = value != 0;
@@ -132,8 +161,33 @@ static void reduced_integer(const struct run *run, size_t i, void *element) {
     memcpy(element, &result, run->element);
 }
 
+static void reduced_complex(const struct run *run, size_t i, void *element) {
+    mst_dtype part = kit_part(run->shape.dtype);
+    mst_op op = run->shape.op;
+    size_t size = mst_dtype_size(part);
+    double factor = op == MST_PREMUL_SUM && run->shape.factor != 0 ? run->shape.factor : 1;
+    double x = op == MST_PRODUCT, y = 0;
+    for (int r = 0; r < run->sources; r++) {
+        input_at(run, r, i, element);
+        double a = to_double(part, element) * factor, b = to_double(part, (char *)element + size) * factor;
+        double re = op == MST_PRODUCT ? x * a - y * b : x + a, im = op == MST_PRODUCT ? x * b + y * a : y + b;
+        x = re;
+        y = im;
+    }
+    double sums[2] = {x, y};
+    for (int p = 0; p < 2; p++) {
+        if (op == MST_AVG && part == MST_F64) sums[p] /= run->n;
+        if (op == MST_AVG && part == MST_F32) sums[p] = (double)((float)sums[p] / (float)run->n);
+        from_double(part, sums[p], (char *)element + (size_t)p * size);
+    }
+}
+
 void reduced_at(const struct run *run, size_t i, void *element) {
-    if (is_float(run->shape.dtype))
+    if (run->shape.operation->traits & USER)
+        reduced_by_user(run, i, element);
+    else if (is_complex(run->shape.dtype))
+        reduced_complex(run, i, element);
+    else if (is_float(run->shape.dtype))
         reduced_float(run, i, element);
     else
         reduced_integer(run, i, element);
@@ -153,8 +207,8 @@ static bool is_near(const struct run *run, double got, double wanted) {
 static double magnitude(const struct run *run, size_t i) {
     const struct shape *shape = &run->shape;
     double factor = shape->op == MST_PREMUL_SUM && shape->factor != 0 ? fabs(shape->factor) : 1, all = 0;
-    for (int r = 0; r < run->n; r++) {
-        char element[8];
+    for (int r = 0; r < run->sources; r++) {
+        char element[ELEMENT_MAX];
         input_at(run, r, i, element);
         double value = fabs(to_double(shape->dtype, element)) * factor;
         all = !r ? value : shape->op == MST_PRODUCT ? all * value : all + value;
@@ -190,9 +244,20 @@ static bool matches_nccl(const struct run *run, double wanted) {
     return isnan(wanted) || (run->element == 1 && isinf(wanted));
 }
 
+/* -0 is right where 0 is. */
+static bool is_right_complex(const struct run *run, const void *got, const void *wanted) {
+    mst_dtype part = kit_part(run->shape.dtype);
+    for (size_t p = 0, size = mst_dtype_size(part); p < 2; p++)
+        if (to_double(part, (const char *)got + p * size) != to_double(part, (const char *)wanted + p * size))
+            return false;
+    return true;
+}
+
 bool is_right(const struct run *run, const struct piece *piece, size_t i, const void *got,
               const void *wanted) {
     if (!memcmp(got, wanted, run->element)) return true;
+    if (run->shape.operation->traits & USER) return false;
+    if (piece->content == REDUCED && is_complex(run->shape.dtype)) return is_right_complex(run, got, wanted);
     if (piece->content != REDUCED || !is_float(run->shape.dtype)) return false;
     double a = to_double(run->shape.dtype, got), b = to_double(run->shape.dtype, wanted);
     bool folds = run->shape.op != MST_MIN && run->shape.op != MST_MAX;

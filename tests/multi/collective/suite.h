@@ -20,6 +20,7 @@
 
 enum {
     RANKS_MAX = 16,
+    ELEMENT_MAX = 16, /* bytes */
     LAYOUTS_MAX = 16,
     WORKS_MAX = 2 * RANKS_MAX,
     BATCH_MAX = 8,
@@ -92,7 +93,8 @@ struct buffer {
 struct run {
     struct shape shape;
     const struct layout *layout;
-    int me, n; /* in the group */
+    int me, n;   /* in the group */
+    int sources; /* the ranks whose inputs are reduced, from 0 on */
     size_t element;
     struct buffer outs[RANKS_MAX], ins[RANKS_MAX];
     int n_outs, n_ins;
@@ -115,6 +117,8 @@ enum trait {
     OWN_WORKS = 64,   /* starts its works itself */
     BYTES_ONLY = 128, /* has no dtype */
     ALIKE = 256,      /* the result is the same on all ranks */
+    SCANS = 1024,     /* does not support AVG */
+    USER = 2048,      /* reduces with the user-defined operation of users.c */
     TAGGED = 512,     /* needs tags or any source, which GPU engines lack */
 };
 
@@ -126,7 +130,8 @@ struct operation {
                        mst_call *call); /* with group, root, op, timeout and work filled in */
     void (*settle)(struct run *run);    /* once done, before the buffers are checked; may be NULL */
 };
-extern const struct operation reducing[], moving[], listing[], messaging[]; /* each ends with a NULL name */
+/* Each ends with a NULL name. */
+extern const struct operation reducing[], moving[], listing[], messaging[], using[];
 /* The operation after this one; NULL after the last. The first for NULL. */
 const struct operation *next_operation(const struct operation *at);
 
@@ -135,6 +140,7 @@ uint64_t mix(uint64_t a, uint64_t b);
 /* A random number in [0, limit), the same on every rank; state is changed. */
 uint64_t draw(uint64_t *state, uint64_t limit);
 bool is_float(mst_dtype dtype);
+bool is_complex(mst_dtype dtype);
 bool is_signed(mst_dtype dtype);
 bool op_applies(mst_dtype dtype, mst_op op);
 double to_double(mst_dtype dtype, const void *element);
@@ -145,6 +151,8 @@ void show_element(mst_dtype dtype, const void *element, char *text, size_t size)
 /* reference.c */
 void input_at(const struct run *run, int rank, size_t i, void *element);
 void reduced_at(const struct run *run, size_t i, void *element);
+/* users.c */
+void reduced_by_user(const struct run *run, size_t i, void *element);
 /* i: index in the piece */
 bool is_right(const struct run *run, const struct piece *piece, size_t i, const void *got,
               const void *wanted);

@@ -51,6 +51,18 @@ static mst_status reduce(const struct setting *at, mst_call *call, int call_numb
     return mst_reduce_with(at->out, SMALL, MST_F32, call);
 }
 
+static mst_status scan(const struct setting *at, mst_call *call, int call_number) {
+    (void)call_number;
+    call->in = at->in;
+    return mst_scan_with(at->out, SMALL, MST_F32, call);
+}
+
+static mst_status exscan(const struct setting *at, mst_call *call, int call_number) {
+    (void)call_number;
+    call->in = at->in;
+    return mst_exscan_with(at->out, SMALL, MST_F32, call);
+}
+
 static mst_status all_gather_into_tensor(const struct setting *at, mst_call *call, int call_number) {
     return mst_all_gather_into_tensor_with(at->out, at->in, call_number % 50 ? SMALL : STEADY_LARGE, MST_F32,
                                            call);
@@ -141,6 +153,11 @@ static mst_status all_reduce_coalesced(const struct setting *at, mst_call *call,
     return mst_all_reduce_coalesced_with(l.outs, l.counts, 2, MST_F32, call);
 }
 
+static mst_status broadcast_coalesced(const struct setting *at, mst_call *call, int call_number) {
+    struct lists l = lists(at, call_number);
+    return mst_broadcast_coalesced_with(l.outs, l.counts, 2, MST_F32, call);
+}
+
 static int right(const struct setting *at) {
     return (at->me + 1) % at->size;
 }
@@ -215,6 +232,8 @@ const struct operation operations[] = {
     {"all_reduce of changing sizes", all_reduce_changing, ALL_FORMS},
     {"inference_all_reduce", inference_all_reduce, ALL_FORMS},
     {"reduce", reduce, ALL_FORMS},
+    {"scan", scan, ALL_FORMS},
+    {"exscan", exscan, ALL_FORMS},
     {"all_gather_into_tensor", all_gather_into_tensor, ALL_FORMS},
     {"reduce_scatter_tensor", reduce_scatter_tensor, ALL_FORMS},
     {"gather", gather, ALL_FORMS},
@@ -227,6 +246,7 @@ const struct operation operations[] = {
     {"reduce_scatter", reduce_scatter, ALL_FORMS},
     {"reduce_scatter of uneven blocks", reduce_scatter_uneven, ALL_FORMS},
     {"all_reduce_coalesced", all_reduce_coalesced, ALL_FORMS},
+    {"broadcast_coalesced", broadcast_coalesced, ALL_FORMS},
     {"send and recv", send_recv, BLOCKING_ONLY},
     {"send before recv", send_early, BLOCKING_ONLY},
     {"send_recv", send_recv_at_once, BLOCKING_ONLY},

@@ -45,7 +45,11 @@ static unsigned forms_of(mst_kind kind) {
     if (kind == MST_KIND_SEND) return MST_FORM_TAG;
     if (kind == MST_KIND_RECV) return MST_FORM_TAG | MST_FORM_ANY_SOURCE | MST_FORM_ANY_TAG;
     if (kind == MST_KIND_BARRIER || kind == MST_KIND_BROADCAST) return 0;
-    return MST_FORM_IN_PLACE | (blocks ? MST_FORM_UNEVEN | MST_FORM_LISTS : 0u) |
+    bool rooted = kind == MST_KIND_GATHER || kind == MST_KIND_SCATTER;
+    return MST_FORM_IN_PLACE |
+           (blocks   ? MST_FORM_UNEVEN | MST_FORM_LISTS
+            : rooted ? MST_FORM_UNEVEN
+                     : 0u) |
            (msi_kind_reduces(kind) ? (unsigned)MST_FORM_DETERMINISTIC : 0);
 }
 

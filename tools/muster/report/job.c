@@ -20,7 +20,8 @@ const char *const report_class_names[REPORT_CLASSES] = {MST_KIND_TABLE(KIND_NAME
 uint32_t report_class_of(const char *call) {
     uint32_t best = REPORT_OTHER;
     size_t longest = 0;
-    for (uint32_t kind = 0; kind < MST_KIND_SEND; kind++) {
+    for (uint32_t kind = 0; kind < MST_KIND_COUNT; kind++) {
+        if (kind == MST_KIND_SEND || kind == MST_KIND_RECV) continue;
         size_t len = strlen(report_class_names[kind]);
         if (len <= longest || !strstr(call, report_class_names[kind])) continue;
         best = kind;

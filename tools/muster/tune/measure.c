@@ -14,7 +14,8 @@ const size_t tune_sizes[TUNE_SIZES] = {64, 4 << 10, 64 << 10, 1 << 20, 8 << 20};
 
 /* Does the count mean the whole buffer, which is input and output? Otherwise it means the share of a rank. */
 static bool is_whole(enum msi_kind kind) {
-    return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST;
+    return kind == MSI_KIND_ALL_REDUCE || kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST ||
+           kind == MSI_KIND_SCAN || kind == MSI_KIND_EXSCAN;
 }
 
 static mst_status call(const struct tune *tune, const struct tune_point *p) {
@@ -34,6 +35,10 @@ static mst_status call(const struct tune *tune, const struct tune_point *p) {
         return mst_gather(tune->out, tune->in, p->count, MST_F32, .root = root);
     case MSI_KIND_SCATTER:
         return mst_scatter(tune->out, tune->in, p->count, MST_F32, .root = root);
+    case MSI_KIND_SCAN:
+        return mst_scan(tune->out, p->count, MST_F32, .op = MST_MAX);
+    case MSI_KIND_EXSCAN:
+        return mst_exscan(tune->out, p->count, MST_F32, .op = MST_MAX);
     case MSI_KIND_BARRIER:
         return mst_barrier();
     default:
@@ -44,7 +49,7 @@ static mst_status call(const struct tune *tune, const struct tune_point *p) {
 /* Operations with a root do not synchronize all ranks, so each one is followed by a synchronization. */
 static bool needs_sync(enum msi_kind kind) {
     return kind == MSI_KIND_REDUCE || kind == MSI_KIND_BROADCAST || kind == MSI_KIND_GATHER ||
-           kind == MSI_KIND_SCATTER;
+           kind == MSI_KIND_SCATTER || kind == MSI_KIND_SCAN || kind == MSI_KIND_EXSCAN;
 }
 
 static mst_status synchronize(void) {
