@@ -3,8 +3,9 @@
  * wait for, once that takes long, and why the group has failed.
  *
  * Keys, under the communicator's: wait/R, the number of the collective and the ranks that rank R waits for in
- * it; gave_up, the first rank that failed, the status, the rank that it blames, and its message; rejected.N,
- * the number of a collective that a rank rejected because of its arguments, the rank, and why. Engines that
+ * it; gave_up, the first rank that failed, the status, the rank that it blames (MSI_BLAMES_ABORT: it has
+ * aborted the group), and its message; rejected.N, the number of a collective that a rank rejected because of
+ * its arguments, the rank, and why. Engines that
  * do not know which ranks they wait for report in wait/R what was called instead: the number, a semicolon,
  * the hash of the signature, and the call as text.
  */
@@ -38,7 +39,8 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 /* Reports that the group has failed here. */
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
- * that it blames. by is the rank whose report counts; -1: any. */
+ * that it blames. by is the rank whose report counts; -1: any. An abort counts from any rank. */
+enum { MSI_ABORTS_ONLY = -2, MSI_BLAMES_ABORT = -2 };
 mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit);
 
 /* Reports that this rank has rejected the collective with that number; text says which call and why. */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LISTED_MOST = 8 };
+enum { LISTED_MOST = 8, LOOK_MS = 300 };
 
 /* FIRST arrives and waits, AGAIN only waits, both until a rank of the world is lost; PEEK does not wait. */
 enum attempt { FIRST, AGAIN, PEEK };
@@ -113,21 +113,35 @@ static mst_status compare_calls(mst_group *group, const struct msi_op_call *call
     return msi_comm_look(comm, &op.signature);
 }
 
-/* Tries until the deadline, and looks around from time to time. */
-static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum attempt attempt,
-                          const struct msi_op_call *call) {
-    enum { LOOK_MS = 200, OFTEN_MS = 2000 };
+/* Waits for a while, so that an abort of the group is noticed. MST_ERR_TIMEOUT: not all have arrived. */
+static mst_status try_for_a_while(mst_group *group, const struct msi_wait *wait, enum attempt attempt) {
+    int64_t moment = msi_deadline(LOOK_MS);
+    struct msi_wait some = {moment < wait->deadline ? moment : wait->deadline, wait->cancel};
+    return try_once(group, &some, attempt);
+}
+
+/* Not all have arrived: have ranks been lost, has one aborted the group, or do they wait in another call? */
+static mst_status find_reason(mst_group *group, bool lost, const struct msi_op_call *call, bool *reported) {
+    if (lost) return msi_group_check(group, true);
+    mst_status st = msi_group_check_abort(group);
+    return st == MST_OK && call ? compare_calls(group, call, reported) : st;
+}
+
+static mst_status wait_for_all(mst_group *group, const struct msi_wait *wait,
+                               const struct msi_op_call *call) {
     bool reported = false;
-    int64_t often = msi_deadline(OFTEN_MS);
-    for (;; attempt = AGAIN) {
-        int64_t soon = msi_deadline(msi_now() < often ? LOOK_MS : OFTEN_MS);
-        bool last = !call || wait->deadline <= soon;
-        struct msi_wait part = {last ? wait->deadline : soon, wait->cancel};
-        mst_status st = try_once(group, &part, attempt);
-        if (st != MST_ERR_TIMEOUT || last) return st;
-        st = compare_calls(group, call, &reported);
+    mst_status st = try_for_a_while(group, wait, FIRST);
+    while (st == MST_ERR_TIMEOUT || st == MST_ERR_PEER_LOST) {
+        bool lost = st == MST_ERR_PEER_LOST;
+        if (!lost && msi_now() >= wait->deadline) return st;
+        st = find_reason(group, lost, call, &reported);
+        /* The lost rank may have arrived before it was lost: then this barrier is complete. */
+        if (lost && st == MST_ERR_PEER_LOST)
+            return try_once(group, wait, PEEK) == MST_OK ? MST_OK : msi_group_check(group, false);
         if (st != MST_OK) return st;
+        st = try_for_a_while(group, wait, AGAIN);
     }
+    return st;
 }
 
 mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, const struct msi_op_call *call) {
@@ -136,15 +150,6 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, cons
     group->barriers++;
     msi_call_sequence(group->barriers);
     if (group->size == 1) return MST_OK;
-    st = try_for(group, wait, FIRST, call);
-    while (st == MST_ERR_PEER_LOST) {
-        st = msi_group_check(group, true);
-        if (st == MST_OK) st = try_for(group, wait, AGAIN, call);
-        /* The lost rank may have arrived before it was lost: then this barrier is complete. */
-        else if (st == MST_ERR_PEER_LOST && try_once(group, wait, PEEK) == MST_OK)
-            return MST_OK;
-        else if (st == MST_ERR_PEER_LOST)
-            return msi_group_check(group, false);
-    }
+    st = wait_for_all(group, wait, call);
     return st == MST_ERR_TIMEOUT ? explain_stall(group) : st;
 }

@@ -262,6 +262,10 @@ mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, c
                          struct msi_buf *value);
 /* Reports the thread's last failure to ranks that wait in the group: it is why this rank ends it. */
 void msi_group_report_end(mst_group *group, mst_status status);
+/* Ends the calls on the group here and on its other ranks; their messages have the site and the reason. */
+mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *reason);
+/* Fails if a rank has aborted the group; asks the store. */
+mst_status msi_group_check_abort(mst_group *group);
 /* Runs requests on the world's store. After the store is lost, every call fails at once. */
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);

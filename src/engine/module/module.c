@@ -160,9 +160,13 @@ static mst_status gather(struct msi_module *m, const struct msi_wait *wait) {
     if (st != MST_OK || comm->size == 1) return st;
     st = MST_ERR_TIMEOUT;
     while (st == MST_ERR_TIMEOUT && msi_now() < wait->deadline) {
+        st = msi_comm_check_own_abort(comm);
+        if (st != MST_OK) return st;
         st = wait_for_all(m, wait, m->arrived ? -comm->size : comm->size);
         m->arrived = true;
     }
+    if (st == MST_OK)
+        return msi_comm_check_abort(comm); /* a rank that aborted after it came does not open it */
     return st == MST_ERR_TIMEOUT ? say_absent(m) : st;
 }
 
@@ -279,7 +283,8 @@ static void close_engine(struct msi_comm *comm) {
     struct msi_module *m = msi_module(comm);
     if (!m->made) return;
     msi_module_leave_streams(m);
-    if (m->composed) msi_module_abort(m); /* before the memory that it uses is freed */
+    if (m->composed || msi_comm_check_own_abort(comm) != MST_OK)
+        msi_module_abort(m); /* before the memory that it uses is freed */
     free_module(m);
 }
 
