@@ -277,11 +277,9 @@ mst_status msm_find(mst_backend_engine *engine, mst_backend_op *op, bool *found)
 }
 
 void msm_abort(mst_backend_engine *engine) {
-    if (engine->active) {
-        engine->failed = true;
-        msm_leave_unfinalised();
-        atomic_store(&aborted, true);
-    }
+    engine->failed = true;
+    msm_leave_unfinalised(); /* other ranks may have aborted operations, and do not finalize */
+    if (engine->active) atomic_store(&aborted, true);
     while (engine->active) {
         struct msm_request *f = engine->active;
         msm_lock();

@@ -80,6 +80,21 @@ mst_status mst_world_open(const mst_init_options *options, mst_group **world);
  */
 mst_status mst_destroy_process_group(mst_group *group);
 
+#define mst_abort_options_fields MST_OPTIONS_HEAD /* no option of its own */
+typedef struct mst_abort_options {
+    mst_abort_options_fields
+} mst_abort_options;
+/*
+ * Aborts a group (NULL: the default world), as ncclCommAbort: the calls of other threads on it return
+ * MST_ERR_CANCELLED. The other ranks of the group get MST_ERR_PEER_LOST in their present or next call on it,
+ * within a second if they wait. All messages have this rank, this call and the reason, which may be NULL.
+ * Later calls on the group fail in the same way; destroy it. Other groups stay usable. Any thread may call
+ * it, also in a callback of a work. A group that has been aborted or has failed stays as it is. The opening
+ * of a backend and calls with MUSTER_MPI_BLOCKING are not interrupted. After an abort of an operation of MPI
+ * the process makes no MPI calls any more.
+ */
+mst_status mst_abort_with(mst_group *group, const char *reason, const mst_abort_options *options);
+
 /*
  * Creates a group of n distinct global ranks. Only its members need to call it; the order among groups does
  * not matter. Does not wait for the other members. Group ranks follow ascending global ranks. The members'
@@ -175,6 +190,7 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
 #endif
 
 MST_WRAP_0(mst_init, mst_init_options)
+MST_WRAP_2(mst_abort, mst_abort_options, mst_group *, const char *)
 MST_WRAP_3(mst_new_group, mst_group_options, const int *, int, mst_group **)
 MST_WRAP_3(mst_split_group, mst_split_options, int, int, mst_group **)
 MST_WRAP_2(mst_new_subgroups, mst_group_options, int, mst_group **)
@@ -182,6 +198,7 @@ MST_WRAP_4(mst_new_subgroups_by_enumeration, mst_group_options, const int *const
            mst_group **)
 
 #define mst_init(...)          MST_CALL_0(mst_init, mst_init_options, __VA_ARGS__)
+#define mst_abort(...)         MST_CALL_2(mst_abort, mst_abort_options, __VA_ARGS__)
 #define mst_new_group(...)     MST_CALL_3(mst_new_group, mst_group_options, __VA_ARGS__)
 #define mst_split_group(...)   MST_CALL_3(mst_split_group, mst_split_options, __VA_ARGS__)
 #define mst_new_subgroups(...) MST_CALL_2(mst_new_subgroups, mst_group_options, __VA_ARGS__)

@@ -15,8 +15,8 @@
  *     end with the world. Slices share the groups of their mesh.
  *  2. Every rank of the mesh creates it; other ranks need not. The ranks' first, second, … meshes of the same
  *     ranks belong together. A rank whose mesh differs from that of the first rank gets MST_ERR_MISMATCH.
- *  3. No call waits for other ranks. A group is created on first use, in any order; its ranks connect in its
- *     first operation.
+ *  3. No call but mst_mesh_from_groups waits for other ranks. A group is created on first use, in any order;
+ *     its ranks connect in its first operation.
  *  4. Several threads may use a mesh concurrently.
  */
 #ifndef MUSTER_MESH_H
@@ -49,6 +49,22 @@ mst_status mst_init_device_mesh_with(const int *shape, int ndim, const char *con
                                      const mst_mesh_options *options);
 /* The same from text such as "dp=2,pp=2,tp=2" or "2,2,2". */
 mst_status mst_init_device_mesh_from_with(const char *text, mst_mesh **mesh, const mst_mesh_options *options);
+#define mst_mesh_groups_options_fields                                                                       \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(const char *const *dim_names); /* NULL: "0", "1", … */                                      \
+    MST_OPTION(int timeout_ms); /* of this call and of groups that the mesh creates; 0: that of the groups */
+typedef struct mst_mesh_groups_options {
+    mst_mesh_groups_options_fields
+} mst_mesh_groups_options;
+/*
+ * A mesh from existing groups, like DeviceMesh.from_group: groups[d] is this rank's group along dimension d.
+ * Its size is the size of the dimension, and this rank's rank in it is the coordinate. All ranks of the mesh
+ * call it; unlike the calls above it waits for them, through collectives on the groups. MST_ERR_MISMATCH
+ * names a rank if the groups do not form a mesh: each combination of coordinates must have one rank. The
+ * caller still owns the groups, which mst_mesh_get_group returns. Do not destroy them before the mesh.
+ */
+mst_status mst_mesh_from_groups_with(mst_group *const *groups, int ndim, mst_mesh **mesh,
+                                     const mst_mesh_groups_options *options);
 /*
  * Frees the mesh and all that it owns. Does nothing for a slice, which is freed with its mesh. Accepts NULL.
  */
@@ -93,9 +109,11 @@ int mst_mesh_get_local_rank(const mst_mesh *mesh, const char *dims);
 
 MST_WRAP_4(mst_init_device_mesh, mst_mesh_options, const int *, int, const char *const *, mst_mesh **)
 MST_WRAP_2(mst_init_device_mesh_from, mst_mesh_options, const char *, mst_mesh **)
+MST_WRAP_3(mst_mesh_from_groups, mst_mesh_groups_options, mst_group *const *, int, mst_mesh **)
 
 #define mst_init_device_mesh(...)      MST_CALL_4(mst_init_device_mesh, mst_mesh_options, __VA_ARGS__)
 #define mst_init_device_mesh_from(...) MST_CALL_2(mst_init_device_mesh_from, mst_mesh_options, __VA_ARGS__)
+#define mst_mesh_from_groups(...)      MST_CALL_3(mst_mesh_from_groups, mst_mesh_groups_options, __VA_ARGS__)
 /* DeepSpeed's name. */
 #define mst_initialize_mesh_device mst_init_device_mesh
 #endif

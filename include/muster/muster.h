@@ -3,6 +3,7 @@
 #define MUSTER_H
 
 #include <muster/backend.h>
+#include <muster/bucket.h>
 #include <muster/comm.h>
 #include <muster/discover.h>
 #include <muster/group.h>

@@ -57,6 +57,15 @@ mst_status mst_destroy_process_group(mst_group *group) {
     return msi_call_leave(entered, MST_OK);
 }
 
+mst_status mst_abort_with(mst_group *group, const char *reason, const mst_abort_options *given) {
+    mst_abort_options o;
+    mst_status st = msi_options_begin("mst_abort", &o, sizeof o, given);
+    if (st != MST_OK) return st;
+    mst_group *found = msi_call_group("mst_abort", &o.site, group);
+    if (!found) return MST_ERR_STATE;
+    return found->rank < 0 ? msi_fail_not_member(found) : msi_group_abort(found, &o.site, reason);
+}
+
 /* Prints the profile of a program that exits without ending its world, if the environment asks for it. */
 __attribute__((destructor)) static void print_profile(void) {
     const mst_group *all = msi_default_world();

@@ -150,6 +150,15 @@ void msi_comm_free(struct msi_comm *comm);
 /* This rank is about to destroy the communicator because of the thread's last failure: tells the others. */
 void msi_comm_tell_end(struct msi_comm *comm, mst_status status);
 
+/*
+ * Ends the communicator because this rank aborts the group: what is under way and what comes later fails,
+ * here with MST_ERR_CANCELLED and the message own, on other ranks with MST_ERR_PEER_LOST and others.
+ * Any thread may call it, also while others wait. Does nothing if the communicator has been aborted before.
+ */
+void msi_comm_abort(struct msi_comm *comm, const char *own, const char *others);
+/* Fails if a rank has aborted the group; asks the store. */
+mst_status msi_comm_check_abort(struct msi_comm *comm);
+
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
 /* Has the communicator failed, or could its backend not be opened? */

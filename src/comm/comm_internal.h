@@ -68,6 +68,11 @@ struct msi_comm {
 
     struct msi_failure failure;
     struct msi_rejected rejected;
+    struct {
+        _Atomic bool called; /* the first msi_comm_abort has begun */
+        _Atomic bool known;  /* failure is set, and does not change; the lock may be taken later */
+        struct msi_failure failure;
+    } abort;
     struct msi_comm_lists ops;
     struct msi_checked_calls checked;
     uint32_t recent[MSI_RECENT];        /* as in struct msi_waiting, where ranks report waits in the store */
@@ -298,6 +303,8 @@ void msi_comm_fail(struct msi_comm *comm, struct mst_work *work, mst_status stat
 void msi_comm_fail_fault(struct mst_work *work);
 /* Stores the thread's last failure, which blames a group rank or none (-1). */
 void msi_comm_keep(struct msi_comm *comm, struct msi_failure *failure, mst_status status, int culprit);
+/* Fails if this rank has aborted the group. For waits that hold the lock. */
+mst_status msi_comm_check_own_abort(struct msi_comm *comm);
 /* Ends the communicator with the failure of an operation, and informs the other ranks. */
 void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *work);
 /* Fails this thread with a failure that was stored. */

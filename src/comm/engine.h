@@ -97,6 +97,9 @@ struct msi_engine {
      * if traits.uses_store. */
     void (*announce_failure)(const struct mst_work *work);
 
+    /* This rank aborts the group, as it has written to the store: tells the other ranks. Optional. */
+    void (*announce_abort)(struct msi_comm *comm);
+
     /* Prepares a sleep: makes other ranks wake this one. False: this rank cannot sleep now. Optional. */
     bool (*sleep_begin)(struct msi_comm *comm, const struct mst_work *work);
     /* Writes the descriptors that end the sleep, at most traits.max_fds; returns how many. */

@@ -58,6 +58,19 @@ void msi_comm_tell_end(struct msi_comm *comm, mst_status status) {
     msi_failure_report_post(comm, &failure);
 }
 
+mst_status msi_comm_check_own_abort(struct msi_comm *comm) {
+    /* Stored by msi_comm_abort. */
+    bool known = atomic_load_explicit(&comm->abort.known, memory_order_acquire);
+    return known ? msi_comm_repeat(&comm->abort.failure) : MST_OK;
+}
+
+mst_status msi_comm_check_abort(struct msi_comm *comm) {
+    int culprit;
+    mst_status st = msi_comm_check_own_abort(comm);
+    if (st == MST_OK) st = msi_failure_report_read(comm, MSI_ABORTS_ONLY, &culprit);
+    return st;
+}
+
 /* The given rank if it is known to be lost, else another lost rank, since a rank may leave because of
  * another; -1: none. */
 static int find_lost(struct msi_comm *comm, int rank) {
@@ -100,6 +113,8 @@ static mst_status say_fault(struct mst_work *work) {
         fault->status == MST_ERR_PROTOCOL)
         return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why);
     if (fault->status == MST_ERR_STORE_LOST) return fault->status; /* the thread's last failure says it all */
+    mst_status aborted = msi_comm_check_abort(comm); /* its call there does not count any more */
+    if (aborted != MST_OK) return aborted;
     uint64_t seq = fault->seq ? fault->seq : work->seq;
     const struct msi_call_signature *own = comm->engine->signature_of(work, comm->rank);
     mst_status rejected = msi_rejection_read(comm, seq, own, &fault->culprit);

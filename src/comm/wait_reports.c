@@ -223,7 +223,12 @@ mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit) 
     if (sscanf(text, "%d %d %d %n", &rank, &status, &blamed, &used) != 3 || used == 0) return MST_OK;
     if (rank < 0 || rank >= comm->size || rank == comm->rank || status <= 0 || status >= MST_STATUS_COUNT)
         return MST_OK;
-    if (by >= 0 && by != rank) return MST_OK;
+    if (blamed == MSI_BLAMES_ABORT) {
+        *culprit = rank;
+        msi_fail((mst_status)status, "the group must be recreated", "%s", text + used);
+        return msi_blame((mst_status)status, msi_comm_global(comm, rank));
+    }
+    if (by != -1 && by != rank) return MST_OK;
     *culprit = blamed >= 0 && blamed < comm->size && blamed != comm->rank ? blamed : rank;
     return msi_fail((mst_status)status, "look at that rank's own message; the group must be recreated",
                     "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who), text + used);

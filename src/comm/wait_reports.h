@@ -5,7 +5,8 @@
  * Keys, under the communicator's:
  *   wait/R      the number of the collective in which rank R waits, ranks that it waits for, a semicolon, the
  *               hashes of the call and of those before it, and the call as text
- *   gave_up     the first rank that failed, the status, the rank that it blames, and its message
+ *   gave_up     the first rank that failed, the status, the rank that it blames (MSI_BLAMES_ABORT: it has
+ *               aborted the group), and its message
  *   rejected.N  the first and the last number of successive collectives that a rank rejected because of their
  *               arguments, the rank, and the call and the reason of the first; N is the rank modulo 8
  */
@@ -38,7 +39,8 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 /* Reports that the group has failed here. */
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
- * that it blames. by is the rank whose report counts; -1: any. */
+ * that it blames. by is the rank whose report counts; -1: any. An abort counts from any rank. */
+enum { MSI_ABORTS_ONLY = -2, MSI_BLAMES_ABORT = -2 };
 mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit);
 
 enum { MSI_REJECTED_KEYS = 8 };

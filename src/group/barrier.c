@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LISTED_MOST = 8 };
+enum { LISTED_MOST = 8, LOOK_MS = 200 };
 
 /* FIRST arrives and waits, AGAIN only waits, both until a rank of the world is lost; PEEK does not wait. */
 enum attempt { FIRST, AGAIN, PEEK };
@@ -133,20 +133,29 @@ static void write_slow(const mst_group *group, struct msi_slow *slow, int64_t de
     slow->due = INT64_MAX;
 }
 
+/* What a wait in the barrier needs beside its deadline. */
+struct try {
+    const struct msi_op_call *call; /* NULL: none */
+    struct msi_slow slow;
+    bool reported; /* the call was reported to ranks that do not come */
+    bool given_up; /* the group has been aborted, or the calls differ */
+};
+
 /* Tries until the deadline. Looks around from time to time, and writes a line if it waits for long. */
 static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum attempt attempt,
-                          const struct msi_op_call *call, struct msi_slow *slow) {
-    enum { LOOK_MS = 200, OFTEN_MS = 2000 };
-    bool reported = false;
+                          struct try *try) {
+    enum { SELDOM_MS = 800, OFTEN_MS = 2000 };
     int64_t often = msi_deadline(OFTEN_MS);
     for (;; attempt = AGAIN) {
-        int64_t soon = call ? msi_deadline(msi_now() < often ? LOOK_MS : OFTEN_MS) : INT64_MAX;
-        struct msi_wait part = msi_slow_part(slow, wait);
+        int64_t soon = msi_deadline(msi_now() < often ? LOOK_MS : SELDOM_MS);
+        struct msi_wait part = msi_slow_part(&try->slow, wait);
         if (soon < part.deadline) part.deadline = soon;
         mst_status st = try_once(group, &part, attempt);
         if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
-        if (msi_slow_is_due(slow, wait->deadline)) write_slow(group, slow, wait->deadline);
-        st = call ? compare_calls(group, call, &reported) : MST_OK;
+        if (msi_slow_is_due(&try->slow, wait->deadline)) write_slow(group, &try->slow, wait->deadline);
+        st = msi_group_check_abort(group);
+        if (st == MST_OK && try->call) st = compare_calls(group, try->call, &try->reported);
+        try->given_up = st != MST_OK;
         if (st != MST_OK) return st;
     }
 }
@@ -157,11 +166,11 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, cons
     group->barriers++;
     msi_call_sequence(group->barriers);
     if (group->size == 1) return MST_OK;
-    struct msi_slow slow = msi_slow_begin(group->world->slow_s, msi_now());
-    st = try_for(group, wait, FIRST, call, &slow);
-    while (st == MST_ERR_PEER_LOST) {
+    struct try try = {.call = call, .slow = msi_slow_begin(group->world->slow_s, msi_now())};
+    st = try_for(group, wait, FIRST, &try);
+    while (st == MST_ERR_PEER_LOST && !try.given_up) {
         st = msi_group_check(group, true);
-        if (st == MST_OK) st = try_for(group, wait, AGAIN, call, &slow);
+        if (st == MST_OK) st = try_for(group, wait, AGAIN, &try);
         /* The lost rank may have arrived before it was lost: then this barrier is complete. */
         else if (st == MST_ERR_PEER_LOST && try_once(group, wait, PEEK) == MST_OK)
             return MST_OK;

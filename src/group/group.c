@@ -147,6 +147,22 @@ mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *
     return st;
 }
 
+mst_status msi_group_duplicate(const mst_group *group, const char *label, mst_group **handle) {
+    int *ranks = malloc((size_t)group->size * sizeof *ranks);
+    if (!ranks) return msi_fail_memory();
+    for (int i = 0; i < group->size; i++) ranks[i] = msi_group_global_rank(group, i);
+    const struct msi_group_label what = {.text = label};
+    mst_group_options options = {
+        .size = sizeof options, .timeout_ms = msi_group_timeout(group), .name = label};
+    struct msi_group_spec spec = {ranks, group->size, &what, NULL, &options};
+    if (group->own_backends && group->ranks) spec.backends = &group->backends; /* else the world's */
+    mst_group *made;
+    mst_status st = msi_group_new(group->world, &spec, &made);
+    if (st == MST_OK) *handle = made->handle;
+    free(ranks);
+    return st;
+}
+
 mst_status msi_group_refuse(const mst_group *group) {
     if (!group)
         return msi_fail(MST_ERR_STATE, "use a group after it was created and before it is destroyed",

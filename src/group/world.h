@@ -150,6 +150,11 @@ struct msi_group_spec {
 mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group);
 /* The same with the backend that the options name instead of spec->backends; the ranks agree on it. */
 mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group);
+/*
+ * Another group of the same ranks and backends; msi_group_end ends it. The label, which is also its name,
+ * separates it from groups that the program makes of the same ranks. Does not wait.
+ */
+mst_status msi_group_duplicate(const mst_group *group, const char *label, mst_group **handle);
 /* Sorts ranks and checks that each is in the world and named once. */
 mst_status msi_group_check_ranks(int *ranks, int n, int world_size);
 /*
@@ -258,6 +263,10 @@ mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, c
                          struct msi_buf *value);
 /* Reports the thread's last failure to ranks that wait in the group: it is why this rank ends it. */
 void msi_group_report_end(mst_group *group, mst_status status);
+/* Ends the calls on the group here and on its other ranks; their messages have the site and the reason. */
+mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *reason);
+/* Fails if a rank has aborted the group; asks the store. */
+mst_status msi_group_check_abort(mst_group *group);
 /* Runs requests on the world's store. After the store is lost, every call fails at once. */
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);

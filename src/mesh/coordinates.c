@@ -73,6 +73,9 @@ int msi_mesh_local_rank(const mst_mesh *mesh, const char *list) {
     const struct msi_root_mesh *root = mesh->root;
     int n, below = 0;
     if (msi_mesh_dims(mesh, list, &n) != MST_OK || msi_mesh_check_member(root) != MST_OK) return -1;
+    /* The ranks of given groups are the coordinates. */
+    if (n == 1 && root->n_groups && root->groups[0].borrowed)
+        return msi_grid_coordinate(&root->grid, root->position, root->dims[0]);
     int size = msi_line_size(&root->grid, root->dims, n);
     for (int i = 0; i < size; i++)
         below += root->ranks[msi_line_at(&root->grid, root->dims, n, root->position, i)] < root->rank;

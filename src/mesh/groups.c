@@ -67,11 +67,12 @@ static mst_status add_group(struct msi_root_mesh *root, int n, mst_group **handl
 
 /* The group along n of root->dims. */
 static mst_status find_group(struct msi_root_mesh *root, int n, mst_group **handle) {
-    mst_group *found = n == root->grid.ndim ? root->whole : NULL;
+    mst_group *found = NULL;
     for (int i = 0; i < root->n_groups && !found; i++) {
         const struct msi_mesh_group *g = &root->groups[i];
         if (g->n == n && !memcmp(g->dims, root->dims, (size_t)n * sizeof *g->dims)) found = g->handle;
     }
+    if (!found && n == root->grid.ndim) found = root->whole;
     if (!found) return add_group(root, n, handle);
     if (!msi_handle_alive(found))
         return msi_fail(MST_ERR_STATE,

@@ -50,11 +50,24 @@ mst_status msi_mesh_end(struct msi_root_mesh *root) {
     if (world) {
         mst_status st = msi_group_check_use(world);
         if (st != MST_OK) return st;
-        for (int i = 0; i < root->n_groups; i++) msi_group_end(&root->groups[i].handle);
+        for (int i = 0; i < root->n_groups; i++)
+            if (!root->groups[i].borrowed) msi_group_end(&root->groups[i].handle);
         msi_group_end(&root->whole);
     }
     free_root(root);
     return MST_OK;
+}
+
+mst_status msi_mesh_lend_groups(struct msi_root_mesh *root, mst_group *const *groups) {
+    int n = root->grid.ndim;
+    root->groups = calloc((size_t)n, sizeof *root->groups);
+    for (int d = 0; root->groups && d < n; d++) {
+        int *dims = malloc(sizeof *dims);
+        if (!dims) return msi_fail_memory();
+        *dims = d;
+        root->groups[root->n_groups++] = (struct msi_mesh_group){1, dims, groups[d], true};
+    }
+    return root->groups ? MST_OK : msi_fail_memory();
 }
 
 /* Fails if the mesh and the world differ in size. */

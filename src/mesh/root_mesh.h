@@ -22,6 +22,7 @@
 struct msi_mesh_group {
     int n, *dims;
     mst_group *handle;
+    bool borrowed; /* the program owns it */
 };
 
 struct msi_root_mesh {
@@ -56,6 +57,8 @@ struct mst_mesh {
 /* Makes a whole mesh and, on its ranks, the group of all of them; ignores options->world. */
 mst_status msi_mesh_make(struct msi_world *world, const int *shape, int ndim, const char *const *names,
                          const mst_mesh_options *options, mst_mesh **whole);
+/* Makes the given groups, one for each dimension, those of a mesh that has no groups yet. */
+mst_status msi_mesh_lend_groups(struct msi_root_mesh *root, mst_group *const *groups);
 /* Adds a mesh and takes ownership of its axes, also on failure. Locked. */
 mst_status msi_mesh_add(struct msi_root_mesh *root, struct msi_axes *axes, mst_mesh **mesh);
 /* Ends the groups and frees the root. Fails in a forked child, and then changes nothing. */

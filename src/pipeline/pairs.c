@@ -83,13 +83,3 @@ mst_status msi_pairs_undo(struct msi_pairs *pairs, mst_status status) {
     msi_pairs_close(pairs);
     return msi_error_restore(&error);
 }
-
-mst_status msi_group_duplicate(const mst_group *stages, const struct msi_pairs_kind *kind,
-                               mst_group **handle) {
-    int *ranks = malloc((size_t)stages->size * sizeof *ranks);
-    if (!ranks) return msi_fail_memory();
-    for (int i = 0; i < stages->size; i++) ranks[i] = msi_group_global_rank(stages, i);
-    mst_status st = make(stages, ranks, stages->size, kind, kind->label, handle);
-    free(ranks);
-    return st;
-}

@@ -34,8 +34,4 @@ void msi_pairs_close(struct msi_pairs *pairs);
 /* The same after a failure, which stays the thread's last one. Returns status. */
 mst_status msi_pairs_undo(struct msi_pairs *pairs, mst_status status);
 
-/* Another group of the same ranks and backends; msi_group_end ends it. */
-mst_status msi_group_duplicate(const mst_group *stages, const struct msi_pairs_kind *kind,
-                               mst_group **handle);
-
 #endif

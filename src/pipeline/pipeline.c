@@ -110,7 +110,7 @@ static mst_status choose(const mst_pipeline_options *o, int stages, struct msi_s
 
 static mst_status open_groups(mst_pipeline *p, const mst_group *stages) {
     static const struct msi_pairs_kind kind = {.label = "pipeline", .follow = true};
-    mst_status st = msi_group_duplicate(stages, &kind, &p->whole);
+    mst_status st = msi_group_duplicate(stages, kind.label, &p->whole);
     return st == MST_OK ? msi_pairs_open(stages, &kind, &p->pairs) : st;
 }
 

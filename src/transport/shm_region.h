@@ -72,8 +72,8 @@ struct msi_slot {
 _Static_assert(sizeof(struct msi_slot) == MSI_LINE, "a slot is one line");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these words");
 
-enum { MSI_GAVE_UP_MESSAGE = 0x80 };
-_Static_assert((int)MST_STATUS_COUNT <= (int)MSI_GAVE_UP_MESSAGE, "a status does not use the bit");
+enum { MSI_GAVE_UP_ABORT = 0x7f, MSI_GAVE_UP_MESSAGE = 0x80 };
+_Static_assert((int)MST_STATUS_COUNT <= (int)MSI_GAVE_UP_ABORT, "no status is MSI_GAVE_UP_ABORT");
 
 struct msi_area {
     struct msi_slot slots[MSI_SLOTS];
@@ -86,7 +86,8 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t offers[MSI_SHM_REGION_CHANNELS][MSI_SHM_REGION_RANKS];
     /* 1: has opened the link that the rank offers */
     _Atomic uint64_t accepted[MSI_SHM_REGION_CHANNELS][MSI_SHM_REGION_RANKS];
-    /* number << 32 | culprit + 1 << 8 | MSI_GAVE_UP_MESSAGE, for a message | status; 0: none */
+    /* number << 32 | culprit + 1 << 8 | MSI_GAVE_UP_MESSAGE, for a message | status; 0: none;
+     * MSI_GAVE_UP_ABORT instead of a status: it has aborted the group */
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up;
     _Atomic uint64_t left; /* 1: this rank has destroyed the group */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];

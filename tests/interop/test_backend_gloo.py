@@ -63,6 +63,14 @@ class Suite(Gloo, CollectiveTest):
         for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("ring_of_launcher",)):
             self.run_suite(3, *words, program=PROGRAMS / "pipeline", env=CHOICE)
 
+    def test_aborts(self):
+        for words in (("own", "barrier"), ("others", "all_reduce"), ("own", "recv_any", "cold"), ("others", "recv_before"), ("race",)):
+            self.run_suite(3, *words, program=PROGRAMS / "aborts", env=CHOICE)
+
+    def test_reducers(self):
+        for words in (("train", 1), ("threads", 2), ("sum", 1), ("two",)):
+            self.run_suite(3, *words, program=PROGRAMS / "buckets", env=CHOICE)
+
 
 class Worker(Gloo, CollectiveTest):
     def test_stop(self):

@@ -100,6 +100,18 @@ class Launched:
         for words in (("stream", 4, 3, 2, 2), ("train", "interleaved", 3, 2, 2), ("ring_of_launcher",)):
             self.succeed(self.launcher, 3, PROGRAMS / "pipeline", *words)
 
+    def test_aborts(self):
+        """The world uses another backend, since the process makes no MPI calls after an abort. It does not finalize MPI then
+        either, about which mpirun complains."""
+        env = {"MUSTER_BACKEND": "native", "ABORTS_BACKEND": "mpi"}
+        for words in (("others", "all_reduce"), ("own", "recv_any", "cold")):
+            _, out = self.launch(self.launcher, 3, PROGRAMS / "aborts", *words, env=env)
+            self.assertEqual(out.count("done\n"), 3, out)
+
+    def test_reducers(self):
+        for words in (("train", 1), ("threads", 2), ("sum", 1), ("two",)):
+            self.succeed(self.launcher, 3, PROGRAMS / "buckets", *words)
+
     def test_example(self):
         out = self.succeed(self.launcher, 4, BUILD / "bin/examples/02_all_reduce")
         self.assertEqual(out.count("my model: y = 2.99"), 4, out)

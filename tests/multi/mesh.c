@@ -6,6 +6,7 @@
  *   mesh part     eight ranks: meshes of some of the ranks, in any order
  *   mesh wrong    any number: invalid arguments
  *   mesh differ   two ranks: they create different meshes
+ *   mesh given    eight ranks: meshes of existing groups
  *   mesh life     any number: creating and freeing many times; threads; the end of the world
  */
 #include <assert.h>
@@ -352,13 +353,112 @@ static void test_life(void) {
     REFUSE(mst_init_device_mesh(shape, 2, NULL, &kept), MST_ERR_STATE, "call mst_init first");
 }
 
+/* This rank's group of a line: the ranks first, first + step, … */
+static mst_group *line(int first, int step, int n) {
+    int ranks[RANKS];
+    mst_group *group;
+    for (int i = 0; i < n; i++) ranks[i] = first + i * step;
+    CHECK(mst_new_group(ranks, n, &group));
+    return group;
+}
+
+static void expect_mesh(mst_mesh *mesh, const int *coordinate, const int *ranks) {
+    int at[DIMS], all[RANKS], n = mst_mesh_ndim(mesh);
+    assert(mst_mesh_get_coordinate(mesh, at, DIMS) == n);
+    for (int d = 0; d < n; d++) assert(at[d] == coordinate[d]);
+    assert(mst_mesh_rank_at(mesh, at) == me);
+    n = mst_mesh_ranks(mesh, all, RANKS);
+    for (int i = 0; i < n; i++) assert(all[i] == ranks[i]);
+}
+
+/* The mesh returns the given groups, and makes those of several dimensions. */
+static void given_rows_and_columns(void) {
+    static const int ascending[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    mst_group *groups[] = {line(me % 4, 4, 2), line(me / 4 * 4, 1, 4)}, *all[2];
+    mst_mesh *mesh;
+    CHECK(mst_mesh_from_groups(groups, 2, &mesh, .dim_names = (const char *[]){"dp", "tp"}));
+    expect_mesh(mesh, (int[]){me / 4, me % 4}, ascending);
+    assert(group_of(mesh, "dp") == groups[0] && group_of(mesh, "1") == groups[1]);
+    CHECK(mst_mesh_get_all_groups(mesh, all, 2));
+    assert(all[0] == groups[0] && all[1] == groups[1]);
+    assert(mst_mesh_get_local_rank(mesh, "tp") == me % 4 && mst_mesh_size(mesh, NULL) == 8);
+    assert(group_of(slice_of(mesh, "tp"), NULL) == groups[1]);
+    expect_group(group_of(mesh, "dp,tp"), 8, ascending);
+    CHECK(mst_mesh_free(mesh));
+    CHECK(mst_barrier(.group = groups[0])); /* the groups are the program's */
+    CHECK(mst_destroy_process_group(groups[0]));
+    CHECK(mst_destroy_process_group(groups[1]));
+}
+
+/* Three dimensions, of which one is in descending order; the world; a part of the world. */
+static void given_other_shapes(void) {
+    mst_group *groups[] = {line(me % 4, 4, 2), line(me / 4 * 4 + me % 2, 2, 2), NULL}, *world = NULL;
+    mst_mesh *mesh;
+    CHECK(mst_split_group(me / 2, -me, &groups[2]));
+    CHECK(mst_mesh_from_groups(groups, 3, &mesh));
+    expect_mesh(mesh, (int[]){me / 4, me / 2 % 2, 1 - me % 2}, (int[]){1, 0, 3, 2, 5, 4, 7, 6});
+    assert(mst_mesh_get_local_rank(mesh, "2") == mst_get_rank(groups[2]));
+    assert(group_of(mesh, "2") == groups[2] && mst_get_rank(groups[2]) == 1 - me % 2);
+    CHECK(mst_mesh_free(mesh));
+    CHECK(mst_mesh_from_groups(&world, 1, &mesh, .dim_names = (const char *[]){"dp"}));
+    expect_mesh(mesh, &me, (int[]){0, 1, 2, 3, 4, 5, 6, 7});
+    mst_group *same = group_of(mesh, "dp");
+    assert(mst_get_world_size(same) == 8 && mst_get_rank(same) == me);
+    CHECK(mst_mesh_free(mesh));
+    CHECK(mst_barrier());
+    if (me >= 4) {
+        mst_group *part[] = {line(4 + me % 2, 2, 2), line(me / 2 * 2, 1, 2)};
+        CHECK(mst_mesh_from_groups(part, 2, &mesh));
+        expect_mesh(mesh, (int[]){(me - 4) / 2, me % 2}, (int[]){4, 5, 6, 7});
+        CHECK(mst_destroy_process_group(part[0]));
+        REFUSE(mst_mesh_get_group(mesh, "0", &same), MST_ERR_STATE, "was destroyed");
+        CHECK(mst_mesh_free(mesh));
+    }
+}
+
+/* All ranks get an error that names a rank. */
+static void given_wrongly(void) {
+    mst_group *rows = line(me / 4 * 4, 1, 4), *columns = line(me % 4, 4, 2), *pair = line(me / 2 * 2, 1, 2);
+    mst_group *alone = line(0, 1, 1), *turned, *columns_of_four = line(me / 4 * 4 + me % 2, 2, 2);
+    mst_mesh *mesh = NULL;
+    REFUSE(mst_mesh_from_groups(NULL, 1, &mesh), MST_ERR_INVALID, "groups is NULL");
+    REFUSE(mst_mesh_from_groups(&rows, 0, &mesh), MST_ERR_INVALID, "ndim is 0");
+    REFUSE(mst_mesh_from_groups(&rows, 1, NULL), MST_ERR_INVALID, "mesh is NULL");
+    if (me) REFUSE(mst_mesh_from_groups(&alone, 1, &mesh), MST_ERR_NOT_MEMBER, "is not in");
+    REFUSE(mst_mesh_from_groups((mst_group *[]){rows, NULL}, 2, &mesh), MST_ERR_INVALID,
+           "more than the 8 ranks");
+    REFUSE(mst_mesh_from_groups((mst_group *[]){pair, pair}, 2, &mesh), MST_ERR_MISMATCH,
+           "in the mesh twice");
+    /* Odd ranks give a group of their own as the first dimension. */
+    mst_group *first[] = {me % 2 ? line(me, 1, 1) : columns_of_four, pair};
+    REFUSE(mst_mesh_from_groups(first, 2, &mesh), MST_ERR_MISMATCH, "dimension 0 has ");
+    /* The second row of each four is in the other order, and the columns are not. */
+    CHECK(mst_split_group(me / 2, me % 4 / 2 ? -me : me, &turned));
+    mst_group *second[] = {columns_of_four, turned};
+    REFUSE(mst_mesh_from_groups(second, 2, &mesh), MST_ERR_MISMATCH, "rank ");
+    assert(mst_last_error()->culprit >= 0);
+    mst_group *third[] = {columns, rows};
+    CHECK(mst_mesh_from_groups(third, 2, &mesh)); /* the groups are still usable */
+    CHECK(mst_mesh_free(mesh));
+}
+
+static void given(void) {
+    assert(size == RANKS);
+    given_rows_and_columns();
+    given_other_shapes();
+    CHECK(mst_barrier());
+    given_wrongly();
+    CHECK(mst_barrier());
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
         int ranks;
     } tests[] = {{"groups", test_groups, RANKS}, {"slices", test_slices, RANKS}, {"part", test_part, RANKS},
-                 {"wrong", test_wrong, 0},       {"differ", test_differ, 2},     {"life", test_life, 0}};
+                 {"wrong", test_wrong, 0},       {"differ", test_differ, 2},     {"life", test_life, 0},
+                 {"given", given, RANKS}};
     CHECK(mst_init());
     me = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
@@ -370,6 +470,6 @@ int main(int argc, char **argv) {
         printf("ok\n");
         return 0;
     }
-    fprintf(stderr, "mesh: expected groups, slices, part, wrong, differ or life\n");
+    fprintf(stderr, "mesh: expected groups, slices, part, wrong, differ, given or life\n");
     return 2;
 }

@@ -173,6 +173,7 @@ int main(int argc, char **argv) {
     compare_locks(&plain, &shared);
     CHECK(mst_barrier(.timeout_ms = TIMEOUT_MS));
     if (!failures) mst_printf("steady: ok: %d ranks on %d hosts\n", plain.size, mst_get_host_count(NULL));
+    free_reducers();
     free(plain.in);
     free(plain.out);
     mst_free(shared.in);

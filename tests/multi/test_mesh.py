@@ -6,7 +6,7 @@ import math
 import subprocess
 
 from collective_kit import CollectiveTest
-from harness import PROGRAMS, SANITIZED, main
+from harness import BUILD, PROGRAMS, SANITIZED, main
 
 MESH = PROGRAMS / "mesh"
 ANSWERS = PROGRAMS / "mesh_answers"
@@ -14,8 +14,8 @@ NAMES = "abcd"
 
 
 class Meshes(CollectiveTest):
-    def run_mesh(self, n, *arguments, hosts=None):
-        out = self.run_suite(n, *arguments, hosts=hosts, program=MESH)
+    def run_mesh(self, n, *arguments, hosts=None, env=None):
+        out = self.run_suite(n, *arguments, hosts=hosts, program=MESH, env=env)
         self.assertEqual(out.count("ok\n"), n, out)
 
     def test_groups(self):
@@ -38,6 +38,15 @@ class Meshes(CollectiveTest):
 
     def test_ranks_that_differ(self):
         self.run_mesh(2, "differ")
+
+    def test_given_groups(self):
+        self.run_mesh(8, "given")
+
+    def test_given_groups_of_several_hosts(self):
+        self.run_mesh(8, "given", hosts="aabbabab")
+
+    def test_given_groups_of_a_loaded_backend(self):
+        self.run_mesh(8, "given", env={"MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_BACKEND": "minimal"})
 
     def test_life(self):
         for n in (1, 2, 5):

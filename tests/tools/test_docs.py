@@ -25,7 +25,7 @@ def options_of_calls():
     """Returns the number of positional arguments and the options, in order, of each macro of the headers."""
     text = "".join(path.read_text() for path in sorted((SOURCE / "include/muster").glob("*.h")))
     fields = {}
-    for name, body in re.findall(r"#define (mst_\w+)_fields *\\\n((?:.*\\\n)*.*)", text):
+    for name, body in re.findall(r"#define (mst_\w+)_fields +(?:\\\n)?((?:.*\\\n)*.*)", text):
         fields[name] = re.findall(r"MST_OPTION\([^;]*?\b(\w+)(?:\)\(.*)?\);", body)
     macros = re.findall(r"#define (mst_\w+)\([^)]*\)\s+(?:\\\n\s*)?MST_CALL_(?:PEER_)?(\d)\(\w+, (\w+),", text)
     return {name: (int(count), fields[options]) for name, count, options in macros}
@@ -68,9 +68,9 @@ class Docs(unittest.TestCase):
 
     def test_every_function_has_its_line(self):
         text = (SOURCE / "docs/api.md").read_text()
-        for name in ("comm.h", "group.h", "mesh.h", "pipeline.h", "backend.h", "prof.h", "discover.h", "store.h"):
+        for name in ("comm.h", "group.h", "mesh.h", "pipeline.h", "bucket.h", "backend.h", "prof.h", "discover.h", "store.h"):
             declared = functions(name)
-            self.assertGreater(len(declared), 4)
+            self.assertGreater(len(declared), 3)
             for function in declared:
                 self.assertRegex(text, rf"\b{function}\b", name)
 

@@ -115,11 +115,12 @@ int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
     *t = (struct gpt_trainer){.options = o, .chunks = 1, .dataset.fd = -1};
     if (gpt_mesh_open(&t->mesh, o->mesh, o->deterministic)) return -1;
     if (gpt_mesh_agree(&t->mesh, open_local(t)) || check_same(t)) return -1;
-    return open_pipeline(t);
+    return gpt_dp_open(&t->mesh, t->model, t->chunks) || open_pipeline(t) ? -1 : 0;
 }
 
 void gpt_trainer_close(struct gpt_trainer *t, bool failed) {
     mst_pipeline_free(t->pipeline);
+    gpt_dp_free(&t->mesh);
     if (failed && t->mesh.device_mesh)
         return; /* operations may still access this memory; it is freed at exit */
     for (size_t i = 0; t->acts && i < t->chunks * t->keeps; i++) gpt_acts_free(t->acts[i]);

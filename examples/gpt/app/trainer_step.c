@@ -57,7 +57,7 @@ mst_status gpt_step_backward(const mst_pipeline_step *step, void *arg) {
     if (step->in) memcpy(gpt_acts_gradient(a), step->in, bytes);
     if (step->last) gpt_loss(m, a, t->targets, 1 / (float)(t->options->batch * t->config.context), &t->loss);
     if ((size_t)step->micro + 1 == t->micro_batches && t->mesh.replicas) {
-        gpt_dp_begin(&t->mesh, m);
+        gpt_dp_begin(&t->mesh, (size_t)step->chunk);
         hooks.gradient_ready = gpt_dp_gradient_ready;
     }
     int st = gpt_backward(m, a, t->tokens, &hooks);

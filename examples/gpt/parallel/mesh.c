@@ -119,7 +119,6 @@ int gpt_mesh_set_backend(struct gpt_mesh *mesh, const char *backend) {
 }
 
 void gpt_mesh_close(struct gpt_mesh *mesh, bool failed) {
-    gpt_dp_free(mesh);
     free(mesh->ring.block);
     if (!mesh->device_mesh || failed) return;
     mst_mesh_free(mesh->device_mesh);

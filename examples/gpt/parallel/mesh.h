@@ -19,14 +19,11 @@
 
 enum gpt_dim { GPT_DP, GPT_TP, GPT_PP, GPT_CP, GPT_DIMS };
 
-/*
- * All-reduces of gradients in flight, started in the order in which the backward pass computes the gradients.
- */
-struct gpt_buckets {
-    struct gpt_model *model;
-    size_t begin, end; /* gradients [begin, end) are ready, and their all-reduce has not started */
-    mst_work **works;
-    size_t n, capacity;
+/* Sums the gradients of a model. */
+struct gpt_reducer {
+    const struct gpt_model *model;
+    mst_bucket_reducer *reducer;
+    size_t left; /* parameters whose gradients are not ready in this step: the first ones */
 };
 
 /* Buffers of ring attention: keys and values on their way around the ring, and their gradients. */
@@ -40,12 +37,14 @@ struct gpt_mesh {
     size_t size[GPT_DIMS], coordinate[GPT_DIMS];
     int rank, ranks; /* of the world */
     bool deterministic;
-    mst_mesh *device_mesh;      /* NULL: a single process, which has not called mst_init */
-    mst_group *group[GPT_DIMS]; /* NULL where the size is 1 */
-    mst_group *replicas;        /* ranks with the same parameters, over dp and cp; NULL: this one alone */
-    mst_group *embedding_group; /* first and last stage, which both hold the embedding; NULL elsewhere */
-    mst_work *tp_work;          /* all-reduce between gpt_tp_reduce_backward and gpt_tp_wait_backward */
-    struct gpt_buckets buckets;
+    mst_mesh *device_mesh;        /* NULL: a single process, which has not called mst_init */
+    mst_group *group[GPT_DIMS];   /* NULL where the size is 1 */
+    mst_group *replicas;          /* ranks with the same parameters, over dp and cp; NULL: this one alone */
+    mst_group *embedding_group;   /* first and last stage, which both hold the embedding; NULL elsewhere */
+    mst_work *tp_work;            /* all-reduce between gpt_tp_reduce_backward and gpt_tp_wait_backward */
+    struct gpt_reducer *reducers; /* of each model; NULL without replicas */
+    size_t n_reducers;
+    struct gpt_reducer *reducing; /* of the model in the backward pass */
     struct gpt_ring ring;
     double comm_seconds; /* spent in communication so far */
 };
@@ -94,10 +93,11 @@ int gpt_tp_reduce_backward(void *context, float *dx, size_t count);
 int gpt_tp_wait_backward(void *context);
 
 /*
- * data_parallel.c: before the last backward pass of a model in a step; its hook; waits for the sums of all
- * models
+ * data_parallel.c: for all models of this process; before the last backward pass of a model in a step; its
+ * hook; waits for the sums of all models; before the models are freed
  */
-void gpt_dp_begin(struct gpt_mesh *mesh, struct gpt_model *model);
+int gpt_dp_open(struct gpt_mesh *mesh, struct gpt_model *const *models, size_t n);
+void gpt_dp_begin(struct gpt_mesh *mesh, size_t model);
 int gpt_dp_gradient_ready(void *context, size_t offset, size_t count);
 int gpt_dp_wait(struct gpt_mesh *mesh);
 void gpt_dp_free(struct gpt_mesh *mesh);

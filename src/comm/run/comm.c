@@ -180,6 +180,31 @@ mst_status msi_comm_join(struct mst_work *work) {
     return st;
 }
 
+/*
+ * The other ranks read the message in the store. The lock is taken after that, since a thread may hold it for
+ * long while the engine opens.
+ */
+void msi_comm_abort(struct msi_comm *comm, const char *own, const char *others) {
+    /* Orders nothing: only the first call goes on. */
+    if (atomic_exchange_explicit(&comm->abort.called, true, memory_order_relaxed)) return;
+    struct msi_failure *f = &comm->abort.failure, theirs = {MST_ERR_PEER_LOST, MSI_BLAMES_ABORT, -1, "", ""};
+    *f = (struct msi_failure){MST_ERR_CANCELLED, comm->rank, msi_comm_global(comm, comm->rank), "",
+                              "destroy the group, and create another one"};
+    msi_copy_text(f->message, sizeof f->message, own);
+    msi_copy_text(theirs.message, sizeof theirs.message, others);
+    if (comm->size > 1) msi_failure_report_post(comm, &theirs);
+    /* Loaded by msi_comm_check_own_abort. */
+    atomic_store_explicit(&comm->abort.known, true, memory_order_release);
+    msi_comm_lock(comm);
+    if (comm->failure.status == MST_OK) {
+        comm->failure = *f;
+        if (comm->engine->announce_abort) comm->engine->announce_abort(comm);
+    }
+    if (comm->waiting.sleeping && comm->engine->wake) comm->engine->wake(comm);
+    msi_condition_tell(&comm->changed);
+    msi_comm_unlock(comm);
+}
+
 bool msi_comm_idle_now(struct msi_comm *comm) {
     msi_comm_lock(comm);
     bool idle = msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages) &&

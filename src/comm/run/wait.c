@@ -117,17 +117,21 @@ static bool lacks_store(struct msi_comm *comm, struct mst_work *work, bool late)
     return st == MST_ERR_STORE_LOST;
 }
 
-/* Has another rank failed the group, or called something else? Only the rank at its other end matters to a
- * message. */
+/*
+ * Has another rank failed the group, or called something else? Only the rank at its other end matters to a
+ * message. Ranks that share memory announce failures there; a rank that has not connected cannot.
+ */
 static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *at, int peer, int *culprit) {
     if (at->seq && comm->engine->skip) {
         mst_status st = msi_rejection_read(comm, at->seq, &at->signature, culprit);
         if (st != MST_OK) return st;
     }
-    if (!comm->traits.uses_store || (!at->seq && peer < 0)) return MST_OK;
-    mst_status st = msi_failure_report_read(comm, at->seq ? -1 : peer, culprit);
+    bool store = comm->traits.uses_store;
+    if (!store && comm->engine->count(comm) > 1) return MST_OK;
+    int by = !store || (!at->seq && peer < 0) ? MSI_ABORTS_ONLY : at->seq ? -1 : peer;
+    mst_status st = msi_failure_report_read(comm, by, culprit);
     if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));
-    return at->seq ? msi_wait_report_compare(comm, at, culprit) : MST_OK;
+    return store && at->seq ? msi_wait_report_compare(comm, at, culprit) : MST_OK;
 }
 
 /*

@@ -184,11 +184,15 @@ static mst_status gather(struct msi_module *m, const struct msi_wait *wait) {
     struct msi_slow slow = msi_slow_begin(comm->config.slow_s, msi_now());
     st = MST_ERR_TIMEOUT;
     while (st == MST_ERR_TIMEOUT && msi_now() < wait->deadline) {
+        st = msi_comm_check_own_abort(comm);
+        if (st != MST_OK) return st;
         st = wait_for_all(m, wait, m->arrived ? -comm->size : comm->size);
         m->arrived = true;
         if (st == MST_ERR_TIMEOUT && msi_slow_is_due(&slow, wait->deadline))
             write_slow(m, &slow, wait->deadline);
     }
+    if (st == MST_OK)
+        return msi_comm_check_abort(comm); /* a rank that aborted after it came does not open it */
     return st == MST_ERR_TIMEOUT ? say_absent(m) : st;
 }
 
@@ -306,7 +310,8 @@ static void close_engine(struct msi_comm *comm) {
     struct msi_module *m = msi_module(comm);
     if (!m->made) return;
     msi_module_leave_streams(m);
-    if (m->composed) msi_module_abort(m); /* before the memory that it uses is freed */
+    if (m->composed || msi_comm_check_own_abort(comm) != MST_OK)
+        msi_module_abort(m); /* before the memory that it uses is freed */
     free_module(m);
 }
 

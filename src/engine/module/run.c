@@ -178,9 +178,15 @@ void msi_module_fail(struct msi_module *m, struct mst_work *work, mst_status sta
         msi_module_scratch_reset(m);
         return;
     }
-    mst_status st = status == MST_ERR_TIMEOUT && !msi_op_is_message(&work->op)
-                        ? msi_comm_say_stalled(m->comm, work, &culprit)
-                        : msi_module_say(m->comm, status, &culprit);
+    struct msi_saved_error own;
+    msi_error_save(&own, status);
+    mst_status st = msi_comm_check_abort(m->comm); /* other ranks notice it in different ways */
+    if (st != MST_OK)
+        culprit = msi_comm_rank_of(m->comm, mst_last_error()->culprit);
+    else if (msi_error_restore(&own) == MST_ERR_TIMEOUT && !msi_op_is_message(&work->op))
+        st = msi_comm_say_stalled(m->comm, work, &culprit);
+    else
+        st = msi_module_say(m->comm, status, &culprit);
     msi_comm_fail(m->comm, work, st, culprit);
 }
 

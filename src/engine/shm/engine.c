@@ -261,7 +261,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
         culprit = rejecter;
     } else if (status == MST_ERR_PEER_LOST) {
         comm->hooks.refresh(context);
-        comm->hooks.say_lost(context, culprit);
+        if (msi_comm_check_abort(comm) == MST_OK) comm->hooks.say_lost(context, culprit);
     } else {
         bool other = blamed_rank != rank && (blamed_rank != comm->rank || status == MST_ERR_MISMATCH);
         msi_fail(
@@ -277,13 +277,28 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     if (comm->failure.status == MST_OK) comm->failure = own->failure; /* the group has failed elsewhere */
 }
 
+/* Fails the communicator because another rank has aborted the group. */
+static void abort_as(struct msi_comm *comm, int rank) {
+    struct mst_work *own = msi_comm_next_active(comm, NULL);
+    char who[200], group[96];
+    mst_status st = msi_comm_check_abort(comm);
+    if (st == MST_OK) /* the store is lost */
+        st = msi_fail(MST_ERR_PEER_LOST, "the group must be recreated", "%s aborted %s",
+                      msi_comm_show(comm, rank, who, sizeof who),
+                      msi_comm_show(comm, -1, group, sizeof group));
+    msi_comm_fail(comm, own, st, rank);
+}
+
 static bool hear_failure(struct msi_comm *comm) {
     const struct msi_shm_region *region = msi_native(comm)->peers.region;
     for (int r = 0; r < comm->size; r++) {
         /* Written by announce_failure. */
         uint64_t gave_up = atomic_load_explicit(&region->areas[r].gave_up, memory_order_acquire);
         if (r == comm->rank || gave_up == 0) continue;
-        fail_as(comm, r, gave_up);
+        if (gave_up == MSI_GAVE_UP_ABORT)
+            abort_as(comm, r);
+        else
+            fail_as(comm, r, gave_up);
         return true;
     }
     return false;
@@ -309,6 +324,12 @@ static bool overhear(struct mst_work *work) {
     for (int r = 0; r < region->size; r++)
         if (r != region->rank && msi_shm_see(coll, r) == MSI_FAILED) return true;
     return false;
+}
+
+static void announce_abort(struct msi_comm *comm) {
+    struct msi_shm_region *region = msi_native(comm)->peers.region;
+    /* Read by hear_failure of the other ranks. */
+    if (region) msi_shm_region_post(region, &msi_shm_region_own(region)->gave_up, MSI_GAVE_UP_ABORT);
 }
 
 static void accept_links(struct msi_comm *comm) {
@@ -374,6 +395,7 @@ const struct msi_engine msi_shm_engine = {
     .overhear = overhear,
     .accept = accept_links,
     .announce_failure = announce_failure,
+    .announce_abort = announce_abort,
     .sleep_begin = sleep_begin,
     .poll_fds = poll_fds,
     .sleep_end = sleep_end,

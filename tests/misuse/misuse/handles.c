@@ -1,4 +1,4 @@
-/* handles.c - groups, works, meshes, stores and pipelines that are NULL, were freed, or are freed twice. */
+/* handles.c - groups, works, meshes, stores, pipelines, reducers: NULL, freed, or freed twice. */
 #include "misuse.h"
 
 #include <stdio.h>
@@ -226,6 +226,22 @@ static void store_arguments(void) {
     mst_store_free(store);
 }
 
+static void reducer_handle(void) {
+    mst_bucket_reducer *reducer = NULL;
+    mst_tensor tensor = {out, 1, MST_F32, "a"};
+    check("ready NULL", INVALID, "reducer", mst_bucket_ready(NULL, 0));
+    check("wait NULL", INVALID, "reducer", mst_bucket_wait(NULL));
+    check("free NULL", OK, "", mst_bucket_free(NULL));
+    check("no tensors", INVALID, "tensors", mst_bucket_create(NULL, 1, &reducer));
+    check("create", OK, "", mst_bucket_create(&tensor, 1, &reducer));
+    check("ready", OK, "", mst_bucket_ready(reducer, 0));
+    check("free while it reduces", OK, "", mst_bucket_free(reducer));
+    check("ready after free", STATE, "reducer", mst_bucket_ready(reducer, 0));
+    check("wait after free", STATE, "reducer", mst_bucket_wait(reducer));
+    check("free twice", STATE, "reducer", mst_bucket_free(reducer));
+    check("no reducer", STATE, "reducer", mst_bucket_ready((mst_bucket_reducer *)(void *)out, 0));
+}
+
 static void pipeline_handle(void) {
     mst_pipeline *pipeline = NULL;
     check("pipeline NULL", INVALID, "", mst_pipeline_run(NULL));
@@ -283,6 +299,7 @@ static const struct {
     {"freed_store", freed_store},
     {"store_arguments", store_arguments},
     {"pipeline_handle", pipeline_handle},
+    {"reducer_handle", reducer_handle},
     {"memory", memory},
     {"double_init", double_init},
 };

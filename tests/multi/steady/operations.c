@@ -224,6 +224,32 @@ static mst_status batch(const struct setting *at, mst_call *call, int call_numbe
     return mst_batch_isend_irecv_with(ops, 2 * (size_t)at->size, call->work, &rest);
 }
 
+/* An iteration of a reducer, with a bucket that is copied and one in place. */
+static mst_bucket_reducer *reducers[STEADY_GROUPS];
+static mst_status bucket(const struct setting *at, mst_call *call, int call_number) {
+    static const mst_group *groups[STEADY_GROUPS];
+    mst_status st = MST_OK;
+    int i = 0;
+    (void)call_number;
+    while (reducers[i] && groups[i] != call->group) i++;
+    if (!reducers[i]) {
+        groups[i] = call->group;
+        mst_tensor tensors[] = {{in_at(at, 0), STEADY_LARGE, MST_F32, NULL},
+                                {out_at(at, 0), SMALL, MST_F32, NULL},
+                                {out_at(at, 2 * SMALL), SMALL, MST_F32, NULL}};
+        st = mst_bucket_create(tensors, 3, &reducers[i], .bucket_bytes = 4096, .group = call->group);
+    }
+    for (size_t t = 0; t < 3 && st == MST_OK; t++) st = mst_bucket_ready(reducers[i], t);
+    return st == MST_OK ? mst_bucket_wait(reducers[i]) : st;
+}
+
+void free_reducers(void) {
+    for (int i = 0; i < STEADY_GROUPS; i++) {
+        mst_bucket_free(reducers[i]);
+        reducers[i] = NULL;
+    }
+}
+
 const struct operation operations[] = {
     {"barrier", barrier, ALL_FORMS},
     {"broadcast", broadcast, ALL_FORMS},
@@ -253,5 +279,6 @@ const struct operation operations[] = {
     {"send, probe and recv", probe_recv, BLOCKING_ONLY},
     {"isend and irecv", isend_irecv, WORKS_ONLY},
     {"batch_isend_irecv", batch, WORKS_ONLY},
+    {"bucket", bucket, WORKS_ONLY},
     {0},
 };

@@ -10,6 +10,7 @@ enum {
     STEADY_RANKS = 8,
     STEADY_WORKS = 2 * STEADY_RANKS, /* of one call */
     STEADY_LARGE = 30000,            /* elements */
+    STEADY_GROUPS = 4,
     STEADY_BYTES = STEADY_LARGE * (STEADY_RANKS + 1) * (int)sizeof(float),
 };
 
@@ -47,5 +48,7 @@ struct operation {
     enum forms forms;
 };
 extern const struct operation operations[]; /* ends with a NULL name */
+/* Frees what the operations have created; their buffers can be freed then. */
+void free_reducers(void);
 
 #endif

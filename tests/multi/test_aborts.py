@@ -1,0 +1,80 @@
+"""A rank aborts a group: blocked calls end on all ranks, with the reason, and other groups stay usable."""
+
+import re
+import subprocess
+
+from collective_kit import LIMIT, CollectiveTest
+from harness import BUILD, PROGRAMS, SLOWER, main
+
+ABORTS = PROGRAMS / "aborts"
+SOON = 1000 * SLOWER  # milliseconds
+CALLS = ("barrier", "monitored_barrier", "all_reduce", "recv_next", "recv_before", "recv_any", "send_large", "work")
+
+
+class Aborts(CollectiveTest):
+    hosts = None  # the simulated host of each rank
+    env = None
+    sizes = (2, 3)
+
+    def check(self, ranks, out):
+        self.assertEqual(out.count("done\n"), ranks, out)
+        for ms in re.findall(r"\bms (\d+)", out):
+            self.assertLess(int(ms), SOON, out)
+
+    def abort(self, ranks, *arguments):
+        hosts = self.hosts and self.hosts[:ranks]
+        self.check(ranks, self.run_suite(ranks, *arguments, program=ABORTS, hosts=hosts, env=self.env))
+
+    def each(self, who, *how, sizes=None):
+        for call in CALLS:
+            for ranks in sizes or self.sizes:
+                with self.subTest(call=call, ranks=ranks):
+                    self.abort(ranks, who, call, *how)
+
+    def test_own_thread(self):
+        self.each("own")
+
+    def test_own_thread_in_the_first_call(self):
+        self.each("own", "cold", sizes=(3,))
+
+    def test_other_ranks(self):
+        self.each("others")
+
+    def test_other_ranks_in_the_first_call(self):
+        self.each("others", "cold", sizes=(3,))
+
+    def test_large_reductions(self):
+        for ranks in (2, 3):
+            self.abort(ranks, "race")
+
+    def test_world(self):
+        for ranks in (2, 3):
+            self.abort(ranks, "world")
+
+    def test_misuse(self):
+        self.abort(2, "misuse")
+
+    def test_without_launcher(self):
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.free_port(), "WORLD_SIZE": 3, **(self.env or {})}
+        hosts = [{"MUSTER_FORCE_HOST": self.hosts[r]} if self.hosts else {} for r in range(3)]
+        ranks = [
+            self.popen(ABORTS, "others", "barrier", env={"RANK": r, **place, **hosts[r]}, stderr=subprocess.STDOUT) for r in range(3)
+        ]
+        self.check(3, "".join(rank.communicate(timeout=LIMIT)[0].decode() for rank in ranks))
+        self.assert_nothing_left()
+
+
+class BetweenHosts(Aborts):
+    hosts = "aba"
+    sizes = (3,)
+
+
+class Loaded(Aborts):
+    """A loaded backend."""
+
+    sizes = (3,)
+    env = {"MUSTER_BACKEND_PATH": BUILD / "tests/backends", "MUSTER_BACKEND": "minimal"}
+
+
+if __name__ == "__main__":
+    main()
