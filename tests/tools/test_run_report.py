@@ -205,7 +205,7 @@ class Joining(Report):
 
     def test_lines(self):
         with Gate() as gate:
-            run = self.begin("run", "-n", 3, RANK, "late", gate.path)
+            run = self.begin("run", "-n", 3, RANK, "late", gate.path, env={"MUSTER_SLOW_S": "0"})
             begin = time.monotonic()
             self.assertRegex(run.err(), r"\Amuster run: 2 of 3 ranks wait to join; missing: rank 2 \(pid \d+\)\Z")
             self.assertGreater(time.monotonic() - begin, 8)

@@ -280,9 +280,9 @@ mst_status msi_comm_complete(struct mst_work *work) {
     return st;
 }
 
-/* Ends a probe that has found nothing. */
+/* Ends a probe that has found nothing, or that fails. */
 static void withdraw(struct mst_work *work) {
-    bool alone = work->comm->failure.status == MST_OK;
+    bool alone = work->comm->failure.status == MST_OK && work->failure.status == MST_OK;
     if (alone) work->failure.status = MST_ERR_CANCELLED;
     while (!work->done) msi_comm_advance(work->comm);
     if (alone) work->failure.status = MST_OK;

@@ -279,8 +279,16 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
     return MST_OK;
 }
 
+/* Did only the calls of ranks differ, and is nothing under way? Then the engine need not be aborted. */
+static bool is_quiet_mismatch(const struct msi_module *m) {
+    const struct msi_comm *comm = m->comm;
+    bool one = comm->ops.messages.next == comm->ops.messages.prev; /* at most the message that has failed */
+    return comm->failure.status == MST_ERR_MISMATCH && msi_list_empty(&comm->ops.queue) && one;
+}
+
 void msi_module_abort(struct msi_module *m) {
-    if (!m->aborted) m->table->abort(m->made);
+    if (m->aborted || is_quiet_mismatch(m)) return;
+    m->table->abort(m->made);
     m->aborted = true;
 }
 
