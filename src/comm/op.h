@@ -49,8 +49,8 @@ struct msi_op {
     uint32_t hash; /* of the signature */
 
     /* Of receives. */
-    bool probe;           /* it only looks for its message */
-    mst_message *message; /* where sender, tag and length go; may be NULL */
+    bool probe;                     /* it only looks for its message */
+    mst_message *message;           /* where sender, tag and length go; may be NULL */
     const struct msi_user_op *user; /* the user-defined operation; NULL: desc.op is none */
 };
 

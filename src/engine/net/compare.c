@@ -49,7 +49,8 @@ static void post_round(struct msi_net *net, const struct mst_work *work) {
 static enum msi_advance note_difference(struct msi_net *net, struct mst_work *work, int rank,
                                         const struct msi_net_header *h, const char *why) {
     struct msi_comparison *c = &net->comparison;
-    if (msi_comm_has_rejected(work->comm, h->seq) || !h->compares) return msi_net_mismatch(net, work, rank, h, why);
+    if (msi_comm_has_rejected(work->comm, h->seq) || !h->compares)
+        return msi_net_mismatch(net, work, rank, h, why);
     net->peers[rank].signature = h->signature;
     if (c->culprit < 0) {
         memcpy(c->culprit_header, net->peers[rank].header_in, MSI_NET_HEADER_BYTES);
