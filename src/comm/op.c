@@ -60,36 +60,39 @@ static uint64_t sign_whole(struct msi_op *op) {
     return (uint64_t)op->whole << 32 ^ op->whole_parts;
 }
 
-/* All rejected calls have one hash: ranks that all reject a call stay in step. */
-static void sign_rejected(struct msi_op *op) {
+/* Signs a call that has flags, or blocks of different lengths. Returns the hash. */
+__attribute__((noinline)) static uint32_t sign_special(struct msi_op *op, int ranks) {
+    const mst_backend_op *desc = &op->desc;
     struct msi_call_signature *s = &op->signature;
-    s->dtype = 0;
-    s->root = -1;
-    op->hash = MSI_SIGNED_REJECTED;
+    bool uneven = msi_op_is_uneven(op), splits = uneven && desc->kind == MST_KIND_ALL_TO_ALL;
+    if (msi_op_is_rejected(op)) { /* all have one hash: ranks that all reject a call stay in step */
+        s->dtype = 0;
+        s->root = -1;
+        return MSI_SIGNED_REJECTED;
+    }
+    if (uneven) s->flags |= splits ? MSI_SIGNED_SPLITS : MSI_SIGNED_COUNTS;
+    if (splits) s->count = 0;
+    uint64_t extra = uneven ? hash_counts(desc, ranks) : 0;
+    if (op->flags & (MSI_SIGNED_BYTES | MSI_SIGNED_COALESCED)) extra ^= sign_whole(op);
+    return mix(desc, s, uneven ? 0 : desc->count, extra);
 }
 
 void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
     const mst_backend_op *desc = &op->desc;
     struct msi_call_signature *s = &op->signature;
-    bool uneven = msi_op_is_uneven(op);
     s->kind = (uint8_t)op->call;
     s->dtype = (uint8_t)desc->dtype;
     s->op = msi_op_byte((int)desc->op);
     s->flags = op->flags;
     s->root = desc->root;
-    s->count = uneven ? 0 : desc->count; /* in the hash */
+    s->count = desc->count;
     s->line = op->site.line > 0 ? (uint32_t)op->site.line : 0;
     if (op->site.file) {
         if (tail->file != op->site.file) cut_tail(tail, op->site.file);
         memcpy(s->file, tail->text, sizeof s->file);
     }
-    uint64_t extra = 0;
-    if (uneven) s->flags |= desc->kind == MST_KIND_ALL_TO_ALL ? MSI_SIGNED_SPLITS : MSI_SIGNED_COUNTS;
-    if (uneven) extra = hash_counts(desc, ranks);
-    if (op->flags & (MSI_SIGNED_BYTES | MSI_SIGNED_COALESCED)) extra ^= sign_whole(op);
-    op->hash = mix(desc, s, s->count, extra);
-    if (s->flags & MSI_SIGNED_COUNTS) s->count = desc->count;
-    if (msi_op_is_rejected(op)) sign_rejected(op);
+    bool special = op->flags || msi_op_is_uneven(op);
+    op->hash = special ? sign_special(op, ranks) : mix(desc, s, desc->count, 0);
 }
 
 const char *msi_op_compare_counts(const struct msi_op *op, const struct msi_call_signature *other, int rank,

@@ -309,7 +309,8 @@ void msi_gate_leave(mst_group *group) {
 }
 
 /* Gets call->work and enters the gate, if the call needs that. *busy: another thread is in a collective. */
-static inline mst_status alloc_op(struct msi_call *call, const void *buffer, mst_memory *memory, bool *busy) {
+__attribute__((always_inline)) static inline mst_status alloc_op(struct msi_call *call, const void *buffer,
+                                                                 mst_memory *memory, bool *busy) {
     const mst_call *o = call->options;
     struct msi_comm *comm;
     _Atomic uint64_t *count = msi_call_number(call);
