@@ -126,7 +126,7 @@ static mst_status check_monitored(const mst_group *group, struct msi_str note, c
         !used)
         return MST_OK;
     const struct msi_comm *host = atomic_load_explicit(&group->comm, memory_order_acquire); /* its maker's */
-    if (!host || strcmp(at->comm, msi_comm_key(host)))
+    if (!host || strcmp(at->comm, msi_comm_key(host)) != 0)
         return MST_OK; /* the barrier is in the place of its next call */
     if (seq > at->seq || barriers <= group->barriers || msi_group_rank_of(group, rank) < 0) return MST_OK;
     msi_fail(MST_ERR_MISMATCH, "all ranks of a group must make the same calls in the same order",

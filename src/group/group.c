@@ -148,7 +148,7 @@ mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *
 }
 
 mst_status msi_group_duplicate(const mst_group *group, const char *label, mst_group **handle) {
-    int *ranks = malloc((size_t)group->size * sizeof *ranks);
+    int *ranks = calloc((size_t)group->size, sizeof *ranks);
     if (!ranks) return msi_fail_memory();
     for (int i = 0; i < group->size; i++) ranks[i] = msi_group_global_rank(group, i);
     const struct msi_group_label what = {.text = label};

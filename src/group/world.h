@@ -154,7 +154,8 @@ mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *
  * Another group of the same ranks and backends; msi_group_end ends it. The label, which is also its name,
  * separates it from groups that the program makes of the same ranks. Does not wait.
  */
-mst_status msi_group_duplicate(const mst_group *group, const char *label, mst_group **handle);
+mst_status msi_group_duplicate(const mst_group *group, const char *label, mst_group **handle)
+    __attribute__((nonnull));
 /* Sorts ranks and checks that each is in the world and named once. */
 mst_status msi_group_check_ranks(int *ranks, int n, int world_size);
 /*

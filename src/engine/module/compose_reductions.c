@@ -117,7 +117,7 @@ static mst_status gather_and_reduce(struct msi_composer *c, const mst_backend_op
 /* Each rank scans its part of all tensors; then each rank gets its parts back. */
 static mst_status scan_parts(struct msi_composer *c, const mst_backend_op *op) {
     size_t n = (size_t)c->ranks, each = part_of(c, op);
-    void *padded, *parts;
+    void *padded, *parts = NULL;
     c->description = "all_to_all, a local scan and all_to_all";
     mst_status st = msi_compose_room(c, op, n * each, &padded);
     if (st == MST_OK) st = msi_compose_room(c, op, n * each, &parts);
