@@ -71,6 +71,12 @@ mst_status mst_bucket_free(mst_bucket_reducer *reducer) {
     if (msi_comm_in_callback())
         return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
                         "a callback of a work cannot free a reducer");
+    const mst_group *group = msi_group_of(r->group);
+    if (group && msi_group_check_use(group) != MST_OK) return MST_ERR_STATE; /* it belongs to the parent */
+    if (atomic_load_explicit(&r->waiting,
+                             memory_order_relaxed)) /* of a thread that may be anywhere in the wait */
+        return msi_fail(MST_ERR_STATE, "free it after mst_bucket_wait has returned",
+                        "another thread is in mst_bucket_wait");
     msi_bucket_free(r);
     return MST_OK;
 }

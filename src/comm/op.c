@@ -60,7 +60,7 @@ static uint64_t sign_whole(struct msi_op *op) {
     return (uint64_t)op->whole << 32 ^ op->whole_parts;
 }
 
-/* Signs a call that has flags, or blocks of different lengths. Returns the hash. */
+/* Signs a call with flags, a user-defined operation, or blocks of different lengths. Returns the hash. */
 __attribute__((noinline)) static uint32_t sign_special(struct msi_op *op, int ranks) {
     const mst_backend_op *desc = &op->desc;
     struct msi_call_signature *s = &op->signature;
@@ -74,6 +74,7 @@ __attribute__((noinline)) static uint32_t sign_special(struct msi_op *op, int ra
     if (splits) s->count = 0;
     uint64_t extra = uneven ? hash_counts(desc, ranks) : 0;
     if (op->flags & (MSI_SIGNED_BYTES | MSI_SIGNED_COALESCED)) extra ^= sign_whole(op);
+    if (op->user) extra ^= (uint64_t)op->user->unit << 48; /* ranks divide tensors at units */
     return mix(desc, s, uneven ? 0 : desc->count, extra);
 }
 
@@ -91,7 +92,7 @@ void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
         if (tail->file != op->site.file) cut_tail(tail, op->site.file);
         memcpy(s->file, tail->text, sizeof s->file);
     }
-    bool special = op->flags || msi_op_is_uneven(op);
+    bool special = op->flags || op->user || msi_op_is_uneven(op);
     op->hash = special ? sign_special(op, ranks) : mix(desc, s, desc->count, 0);
 }
 

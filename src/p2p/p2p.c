@@ -130,6 +130,7 @@ __attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, struct ms
     size_t bytes = msi_op_bytes(op), n;
     if (op->desc.peer < 0 || op->bytes) return false;
     const struct msi_p2p_peer *p = &p2p->links[op->desc.peer];
+    if (p->lost) return false;
     struct msi_link *in = msi_p2p_incoming(p2p, op->desc.peer);
     if (!in || !in->ops->peek || bytes > in->ops->peek_most - MSI_P2P_HEADER || !expects_nothing(p2p, p))
         return false;
@@ -220,8 +221,8 @@ static void lose_peer(struct msi_p2p *p2p, const struct mst_work *failed) {
     if (p->in_body) p2p->incoming--;
     if (p->keeping) {
         p->keeping->receive = NULL;
-        p->keeping->tag = -1;
-        msi_unexpected_complete(&p2p->unexpected, p->keeping); /* drops it */
+        p->keeping->dropped = true;
+        msi_unexpected_complete(&p2p->unexpected, p->keeping);
     }
     *p = (struct msi_p2p_peer){.lost = true};
     for (struct msi_list *at = messages->next; at != messages; at = at->next) {
@@ -301,6 +302,7 @@ void msi_p2p_accept(struct msi_p2p *p2p) {
     for (int r = 0; r < p2p->peers->comm->size; r++) {
         if (!msi_wireup_offered(p2p->peers, r, MSI_MESSAGES)) continue;
         if (alloc_links(p2p) != MST_OK) return;
+        if (p2p->links[r].lost) continue;                                  /* the offer is an old one */
         msi_wireup_answer(p2p->peers, r, MSI_MESSAGES, &p2p->links[r].in); /* a receive reports the failure */
     }
 }

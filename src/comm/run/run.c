@@ -78,7 +78,7 @@ bool msi_comm_help(struct msi_comm *comm) {
 static mst_status begin(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     bool batched = comm->batch.current && pthread_equal(comm->batch.thread, pthread_self());
-    work->batch = batched ? comm->batch.current : 0;
+    work->batch = batched && !work->op.probe ? comm->batch.current : 0;
     if (!msi_op_is_message(&work->op)) {
         msi_list_push(&comm->ops.queue, &work->node);
         return MST_OK;

@@ -127,7 +127,6 @@ static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *
         if (st != MST_OK) return st;
     }
     bool store = comm->traits.uses_store;
-    if (!store && comm->engine->count(comm) > 1) return MST_OK;
     int by = !store || (!at->seq && peer < 0) ? MSI_ABORTS_ONLY : at->seq ? -1 : peer;
     mst_status st = msi_failure_report_read(comm, by, culprit);
     if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));

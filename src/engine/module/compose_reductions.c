@@ -116,7 +116,8 @@ static mst_status gather_and_reduce(struct msi_composer *c, const mst_backend_op
 
 /* Each rank scans its part of all tensors; then each rank gets its parts back. */
 static mst_status scan_parts(struct msi_composer *c, const mst_backend_op *op) {
-    size_t n = (size_t)c->ranks, each = part_of(c, op);
+    size_t n = (size_t)c->ranks, each = part_of(c, op), own = (size_t)c->rank * each;
+    size_t count = own >= op->count ? 0 : op->count - own < each ? op->count - own : each;
     void *padded, *parts = NULL;
     c->description = "all_to_all, a local scan and all_to_all";
     mst_status st = msi_compose_room(c, op, n * each, &padded);
@@ -126,6 +127,7 @@ static mst_status scan_parts(struct msi_composer *c, const mst_backend_op *op) {
     mst_backend_op collect = msi_compose_sub(op, MST_KIND_ALL_TO_ALL, parts, padded, each);
     if (st == MST_OK) st = msi_compose_add(c, &spread, true);
     if (st == MST_OK) st = msi_compose_scan_local(c, op, parts, each);
+    if (st == MST_OK) c->steps[c->n - 1].op.count = count; /* the rest of the blocks is not set */
     if (st == MST_OK) st = msi_compose_add(c, &collect, true);
     return st == MST_OK ? msi_compose_copy(c, op->out, padded, op->count * op->element) : st;
 }

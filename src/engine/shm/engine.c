@@ -287,6 +287,7 @@ static void abort_as(struct msi_comm *comm, int rank) {
                       msi_comm_show(comm, rank, who, sizeof who),
                       msi_comm_show(comm, -1, group, sizeof group));
     msi_comm_fail(comm, own, st, rank);
+    if (comm->failure.status == MST_OK) comm->failure = own->failure; /* also if that rank has left since */
 }
 
 static bool hear_failure(struct msi_comm *comm) {
