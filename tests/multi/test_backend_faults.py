@@ -46,7 +46,8 @@ class Differences(test_faults.FaultsTest):
         self.differ("count", "minimal: rank . .*sent another number of bytes")
 
     def test_root(self):
-        self.differ("root", "root 0", "root 1")
+        # A rank that did not wait in the broadcast may be in its next call by then.
+        self.differ("root", "root [01]", "root [01]|made another call as operation")
 
 
 class Checked(test_faults.Differences):
