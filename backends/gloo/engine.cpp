@@ -118,9 +118,9 @@ bool Engine::progress(mst_backend_op &op, Outcome &outcome) {
     return true;
 }
 
-bool Engine::find(mst_backend_op &op) {
+bool Engine::find(mst_backend_op &op, Outcome &outcome) {
     completions_->drain();
-    return messages_->find(op);
+    return messages_->find(op, outcome);
 }
 
 bool Engine::cancel(mst_backend_op &op) {

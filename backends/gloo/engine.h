@@ -34,7 +34,7 @@ class Engine {
     /* Returns true if the operation has completed: sets outcome and releases the operation. */
     bool progress(mst_backend_op &op, Outcome &outcome);
     bool cancel(mst_backend_op &op);
-    bool find(mst_backend_op &op);
+    bool find(mst_backend_op &op, Outcome &outcome);
     void abort();
 
   private:

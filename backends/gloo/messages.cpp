@@ -146,11 +146,12 @@ bool Messages::cancel(Job &job) {
     return receives_.remove(&job) > 0;
 }
 
-bool Messages::find(mst_backend_op &op) {
+bool Messages::find(mst_backend_op &op, Outcome &outcome) {
     std::lock_guard lock(mutex_);
     auto found = std::find_if(unexpected_.begin(), unexpected_.end(),
                               [&](const Unexpected &message) { return message.matches(op); });
     awaited_ = found == unexpected_.end();
+    if (awaited_ && broken_) outcome = why_;
     if (awaited_) return false;
     op.sender = found->from;
     op.tag = found->tag;
@@ -299,6 +300,8 @@ void Messages::fail_all(const Outcome &outcome) {
     for (auto &[number, offer] : offers_) completions_.add(*offer.job, outcome);
     receives_.clear();
     offers_.clear();
+    if (awaited_) completions_.wake();
+    awaited_ = false;
 }
 
 void Messages::run_completions() {

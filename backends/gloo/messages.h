@@ -46,7 +46,7 @@ class Messages {
     /* Cancels a receive without a matching message. */
     bool cancel(Job &job);
     /* Describes the first message that the receive would match in op, if there is one. */
-    bool find(mst_backend_op &op);
+    bool find(mst_backend_op &op, Outcome &outcome);
 
     /* Waits up to a limit for the sent frames to leave, then stops the threads. */
     void finish();

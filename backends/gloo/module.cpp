@@ -92,8 +92,9 @@ bool cancel(mst_backend_engine *engine, mst_backend_op *op) {
 }
 
 mst_status find(mst_backend_engine *engine, mst_backend_op *op, bool *found) {
-    *found = engine->find(*op);
-    return MST_OK;
+    Outcome outcome;
+    *found = engine->find(*op, outcome);
+    return outcome.status == MST_OK ? MST_OK : fail(engine->host(), outcome);
 }
 
 void abort_all(mst_backend_engine *engine) {

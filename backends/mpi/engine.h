@@ -100,6 +100,11 @@ struct mst_backend_engine {
 /* The largest count that is passed to MPI; smaller in tests. */
 extern size_t msm_limit;
 
+/* Fails if MPI was finalized, or if an operation was aborted: MPI would continue it in any later call. */
+mst_status msm_check_usable(const mst_backend_host *host);
+/* The same as a question. */
+bool msm_may_call(void);
+
 mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, mst_backend_traits *traits);
 void msm_close(mst_backend_engine *engine);
 

@@ -196,6 +196,7 @@ mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, m
     bool own_thread = false;
     mst_status st = check_same_mpi(host);
     if (st == MST_OK) st = msm_start(host, &own_thread);
+    if (st == MST_OK) st = msm_check_usable(host);
     if (st != MST_OK) return st;
     mst_backend_engine *e = new_engine(host);
     if (!e) return host->fail(host, MST_ERR_MEMORY, -1, NULL, "out of memory for an engine");
@@ -216,7 +217,7 @@ mst_status msm_open(const mst_backend_host *host, mst_backend_engine **engine, m
  */
 void msm_close(mst_backend_engine *engine) {
     if (engine->active) msm_abort(engine);
-    if (!engine->failed && msm_alive()) {
+    if (!engine->failed && msm_may_call()) {
         msm_lock();
         MPI_Comm_free(&engine->comm);
         MPI_Comm_free(&engine->messages);

@@ -109,8 +109,11 @@ static mst_status check_tag(mst_backend_engine *engine, const mst_backend_op *op
 /* MPI would continue aborted operations, and write into their buffers, in any later call. */
 static atomic_bool aborted; /* stays true; orders nothing */
 
-/* Fails if MPI was finalized or an operation was aborted. */
-static mst_status check_usable(const mst_backend_host *host) {
+bool msm_may_call(void) {
+    return msm_alive() && !atomic_load(&aborted);
+}
+
+mst_status msm_check_usable(const mst_backend_host *host) {
     if (atomic_load(&aborted))
         return host->fail(host, MST_ERR_STATE, -1, "use the native backend, or restart the processes",
                           "an MPI operation was aborted, and MPI cannot cancel it: this process makes no MPI "
@@ -124,7 +127,8 @@ static mst_status check_usable(const mst_backend_host *host) {
 static mst_status begin(mst_backend_engine *engine, mst_backend_op *op, bool blocking,
                         struct msm_request **request) {
     bool message = op->kind == MST_KIND_SEND || op->kind == MST_KIND_RECV;
-    mst_status st = message ? check_tag(engine, op) : MST_OK;
+    mst_status st = msm_check_usable(engine->host);
+    if (st == MST_OK && message) st = check_tag(engine, op);
     if (st != MST_OK) return st;
     struct msm_request *f = alloc_request(engine, op);
     if (!f)
@@ -143,8 +147,7 @@ static mst_status begin(mst_backend_engine *engine, mst_backend_op *op, bool blo
 
 mst_status msm_submit(mst_backend_engine *engine, mst_backend_op *op) {
     struct msm_request *f = NULL;
-    mst_status st = check_usable(engine->host);
-    if (st == MST_OK) st = begin(engine, op, false, &f);
+    mst_status st = begin(engine, op, false, &f);
     op->request = f;
     return st;
 }
@@ -209,7 +212,7 @@ mst_status msm_progress(mst_backend_engine *engine, mst_backend_op *op, bool *do
     struct msm_request *f = op->request;
     MPI_Status got;
     *done = false;
-    mst_status st = check_usable(engine->host);
+    mst_status st = msm_check_usable(engine->host);
     if (st != MST_OK) return st;
     memset(&got, 0, sizeof got);
     msm_lock();
@@ -246,7 +249,7 @@ static bool cancel_receive(struct msm_request *f) {
 
 bool msm_cancel(mst_backend_engine *engine, mst_backend_op *op) {
     struct msm_request *f = op->request;
-    if (op->kind != MST_KIND_RECV || !f) return false;
+    if (op->kind != MST_KIND_RECV || !f || !msm_may_call()) return false;
     msm_lock();
     bool cancelled = cancel_receive(f);
     msm_unlock();
@@ -260,7 +263,7 @@ mst_status msm_find(mst_backend_engine *engine, mst_backend_op *op, bool *found)
     MPI_Status got;
     MPI_Count bytes = 0;
     int there = 0;
-    mst_status st = check_usable(engine->host);
+    mst_status st = msm_check_usable(engine->host);
     if (st == MST_OK) st = check_tag(engine, op);
     if (st != MST_OK) return st;
     msm_lock();

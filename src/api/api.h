@@ -11,4 +11,11 @@ void msi_print(const void *text, size_t len);
 mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t count, mst_dtype dtype,
                              const mst_call *call);
 
+/*
+ * Of calls of which one buffer has a block for each rank: fails if the buffers overlap, unless the smaller is
+ * this rank's own block of the larger.
+ */
+mst_status msi_check_pair(const struct msi_call *call, enum msi_kind kind, const void *out, const void *in,
+                          size_t count);
+
 #endif

@@ -28,18 +28,13 @@ mst_status mst_bucket_create_with(const mst_tensor *tensors, size_t n, mst_bucke
     static const char name[] = "mst_bucket_create";
     mst_bucket_options o;
     mst_status st = msi_options_begin(name, &o, sizeof o, given);
-    if (st == MST_OK) st = msi_check_timeout(o.timeout_ms);
-    if (st == MST_OK && !reducer) st = msi_fail(MST_ERR_INVALID, NULL, "reducer is NULL");
     if (st == MST_OK && msi_comm_in_callback()) st = msi_comm_refuse_waiting();
     if (st != MST_OK) return st;
     mst_group *group = msi_call_group(name, &o.site, o.group);
     if (!group) return MST_ERR_STATE;
     if (group->rank < 0) return msi_fail_not_member(group);
-    mst_bucket_reducer *made;
     uint64_t entered = msi_call_enter(group->size, 0, 0);
-    st = msi_call_leave(entered, msi_bucket_create(group, tensors, n, &o, &made));
-    if (st == MST_OK) *reducer = made->handle;
-    return st;
+    return msi_call_leave(entered, msi_bucket_create(group, tensors, n, &o, reducer));
 }
 
 mst_status mst_bucket_ready(mst_bucket_reducer *reducer, size_t index) {

@@ -130,9 +130,8 @@ static size_t blocks_end(const struct msi_call *call, int n, size_t count) {
     return elements * call->element;
 }
 
-/* The buffers must not overlap, unless the smaller is this rank's own block of the larger. */
-static mst_status check_pair(const struct msi_call *call, enum msi_kind kind, const void *out, const void *in,
-                             size_t count) {
+mst_status msi_check_pair(const struct msi_call *call, enum msi_kind kind, const void *out, const void *in,
+                          size_t count) {
     size_t bytes = count * call->element, all = blocks_end(call, call->group->size, count),
            own = blocks_end(call, call->group->rank, count);
     bool gathers = kind == MSI_KIND_GATHER || kind == MSI_KIND_ALL_GATHER_INTO_TENSOR;
@@ -185,7 +184,7 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
     if (st == MST_OK && !(scatter && rooted_elsewhere))
         st = msi_call_buffer("in", p->in, scatter ? all : p->count);
     if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(&call, NULL, p->count);
-    if (st == MST_OK && !rooted_elsewhere) st = check_pair(&call, kind, p->out, p->in, p->count);
+    if (st == MST_OK && !rooted_elsewhere) st = msi_check_pair(&call, kind, p->out, p->in, p->count);
     if (st == MST_OK) st = msi_call_alloc(&call, scatter ? p->out : p->in);
     if (st != MST_OK) return msi_call_reject(&call, st);
     call.name = name; /* in the profile */

@@ -1,8 +1,8 @@
 /* lists.c - the public collectives on lists of buffers, on blocks of different lengths, and on several
  * tensors. */
+#include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "group/call.h"
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
@@ -169,6 +169,7 @@ struct tensors {
     one_tensor run;
     enum msi_kind kind;
     bool in_place; /* there are no ins */
+    bool reduces;
     void *const *outs;
     const void *const *ins;
     const size_t *counts;
@@ -183,11 +184,33 @@ static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
     return msi_comm_batch_begin(comm) ? comm : NULL;
 }
 
-static mst_status check_coalesced(const struct tensors *t) {
+/* Checks one tensor, as the call that runs its operation does. */
+static mst_status check_tensor(struct msi_call *call, const struct tensors *t, size_t i) {
+    size_t count = t->counts[i];
+    const void *in = t->ins ? t->ins[i] : NULL;
+    struct msi_comm *comm;
+    mst_memory memory;
+    mst_status st = msi_call_tensor(call, t->in_place ? 1 : (size_t)call->group->size, count, call->dtype);
+    if (st == MST_OK && count && !t->outs[i])
+        st = msi_fail(MST_ERR_INVALID, NULL, "%s[%zu] is NULL", t->in_place ? "bufs" : "outs", i);
+    if (st == MST_OK && count && !t->in_place && !in)
+        st = msi_fail(MST_ERR_INVALID, NULL, "ins[%zu] is NULL", i);
+    if (st == MST_OK && !t->in_place) st = msi_check_pair(call, t->kind, t->outs[i], in, count);
+    if (st == MST_OK && t->reduces) st = msi_call_reducer(call, NULL, count);
+    return st == MST_OK ? msi_group_comm(call->group, t->outs[i], &comm, &memory) : st;
+}
+
+/* Checks all tensors before the first operation begins. */
+static mst_status check_coalesced(const struct msi_whole *whole, const struct tensors *t) {
+    struct msi_call call = {.options = whole->options, .group = whole->group, .dtype = whole->dtype};
+    mst_status st = msi_call_root(&call);
+    if (st != MST_OK || t->n == 0) return st;
     if (!t->outs) return msi_fail(MST_ERR_INVALID, NULL, "%s is NULL", t->in_place ? "bufs" : "outs");
     if (!t->counts) return msi_fail(MST_ERR_INVALID, NULL, "counts is NULL");
     if (!t->in_place && !t->ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
-    return MST_OK;
+    if (whole->group->rank < 0) return msi_fail_not_member(whole->group);
+    for (size_t i = 0; i < t->n && st == MST_OK; i++) st = check_tensor(&call, t, i);
+    return st;
 }
 
 /*
@@ -263,8 +286,7 @@ static mst_status coalesced(const char *name, const struct tensors *t, mst_dtype
                               .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
     if (st == MST_OK) st = check_options(name, t->kind, &call);
-    if (st == MST_OK) st = msi_call_root(&(struct msi_call){.options = &call, .group = whole.group});
-    if (st == MST_OK && t->n) st = check_coalesced(t);
+    if (st == MST_OK) st = check_coalesced(&whole, t);
     if (st != MST_OK)
         return msi_group_reject(whole.group, whole.kind, &(struct msi_op_call){name, call.site}, st);
     whole.bytes = all_bytes(&whole, t);
@@ -274,26 +296,26 @@ static mst_status coalesced(const char *name, const struct tensors *t, mst_dtype
 
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call) {
-    struct tensors t = {one_all_reduce, MSI_KIND_ALL_REDUCE, true, bufs, NULL, counts, n};
+    struct tensors t = {one_all_reduce, MSI_KIND_ALL_REDUCE, true, true, bufs, NULL, counts, n};
     return coalesced("mst_all_reduce_coalesced", &t, dtype, call);
 }
 
 mst_status mst_broadcast_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                         const mst_call *call) {
-    struct tensors t = {one_broadcast, MSI_KIND_BROADCAST, true, bufs, NULL, counts, n};
+    struct tensors t = {one_broadcast, MSI_KIND_BROADCAST, true, false, bufs, NULL, counts, n};
     return coalesced("mst_broadcast_coalesced", &t, dtype, call);
 }
 
 mst_status mst_all_gather_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                          size_t n, mst_dtype dtype, const mst_call *call) {
     struct tensors t = {
-        mst_all_gather_into_tensor_with, MSI_KIND_ALL_GATHER_INTO_TENSOR, false, outs, ins, counts, n};
+        mst_all_gather_into_tensor_with, MSI_KIND_ALL_GATHER_INTO_TENSOR, false, false, outs, ins, counts, n};
     return coalesced("mst_all_gather_coalesced", &t, dtype, call);
 }
 
 mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *const *ins, const size_t *counts,
                                              size_t n, mst_dtype dtype, const mst_call *call) {
     struct tensors t = {
-        mst_reduce_scatter_tensor_with, MSI_KIND_REDUCE_SCATTER_TENSOR, false, outs, ins, counts, n};
+        mst_reduce_scatter_tensor_with, MSI_KIND_REDUCE_SCATTER_TENSOR, false, true, outs, ins, counts, n};
     return coalesced("mst_reduce_scatter_coalesced", &t, dtype, call);
 }

@@ -42,7 +42,9 @@ static mst_status agree(const struct lines *l) {
     if (l->error.status != MST_OK) return msi_error_restore(&l->error);
     if (st != MST_OK || !failed) return st;
     msi_fail(MST_ERR_MISMATCH, "look at that rank's own message",
-             "rank %d found that its groups do not form a mesh with those of the other ranks", failed - 1);
+             "rank %d rejected its call, or found that its groups do not form a mesh with those of the "
+             "other ranks",
+             failed - 1);
     return msi_blame(MST_ERR_MISMATCH, failed - 1);
 }
 
@@ -69,10 +71,26 @@ static mst_status compare_along(struct lines *l, int d) {
     return st;
 }
 
+/* Tells the ranks along the first n dimensions that this rank has failed. Returns status. */
+static mst_status tell(const struct lines *l, int n, mst_status status) {
+    struct msi_saved_error error;
+    struct msi_op_call call = {name, l->call.site};
+    msi_error_save(&error, status);
+    for (int d = n - 1; d >= 0; d--) {
+        msi_error_restore(&error);
+        /* As if the arguments of the gather were invalid. */
+        if (l->groups[d])
+            msi_group_reject(l->groups[d], MSI_KIND_ALL_GATHER_INTO_TENSOR, &call, MST_ERR_INVALID);
+    }
+    return msi_error_restore(&error);
+}
+
 static mst_status compare_shapes(struct lines *l) {
-    mst_status st = MST_OK;
-    for (int d = l->ndim - 1; d >= 0 && st == MST_OK; d--) st = compare_along(l, d);
-    return st == MST_OK ? agree(l) : st;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        mst_status st = compare_along(l, d);
+        if (st != MST_OK) return tell(l, d, st);
+    }
+    return agree(l);
 }
 
 static mst_status gather_ranks(struct lines *l) {
@@ -152,46 +170,66 @@ static mst_status build(struct lines *l, const mst_mesh_groups_options *o, mst_m
     return st == MST_OK ? make(l, o, mesh) : st;
 }
 
-/* Finds the groups and their sizes. */
-static mst_status find_groups(struct lines *l, mst_group *const *groups, const mst_site *site) {
-    int world_size = 0;
+/* Notes a mistake in the groups. */
+static void check_groups(struct lines *l) {
+    int world_size = l->groups[0]->world->size;
     l->size = 1;
     for (int d = 0; d < l->ndim; d++) {
-        mst_group *group = l->groups[d] = msi_call_group(name, site, groups[d]);
-        if (!group) return MST_ERR_STATE;
-        if (group->rank < 0) {
-            msi_fail_not_member(group);
-            return MST_ERR_NOT_MEMBER;
-        }
-        if (group->world != l->groups[0]->world)
-            return msi_fail(MST_ERR_INVALID, NULL, "groups[%d] and groups[0] belong to different worlds", d);
+        const mst_group *group = l->groups[d];
         l->shape[d] = group->size;
-        world_size = group->world->size;
-        if (__builtin_mul_overflow(l->size, group->size, &l->size) || l->size > world_size)
-            return msi_fail(
-                MST_ERR_INVALID, "give groups whose sizes have a product of at most the world size",
-                "the first %d groups make a mesh of more than the %d ranks of the world", d + 1, world_size);
+        if (group->world != l->groups[0]->world)
+            note(l,
+                 msi_fail(MST_ERR_INVALID, NULL, "groups[%d] and groups[0] belong to different worlds", d));
+        if (!__builtin_mul_overflow(l->size, group->size, &l->size) && l->size <= world_size) continue;
+        note(l, msi_fail(MST_ERR_INVALID, "give groups whose sizes have a product of at most the world size",
+                         "the first %d groups make a mesh of more than the %d ranks of the world", d + 1,
+                         world_size));
+        l->size = world_size; /* not used: all ranks fail */
     }
-    l->rank = l->groups[0]->world->rank;
-    return MST_OK;
+}
+
+/* Finds the groups; false: one cannot be used, which is noted. */
+static bool find_groups(struct lines *l, mst_group *const *groups) {
+    bool found = true;
+    for (int d = 0; d < l->ndim; d++) {
+        mst_group *group = msi_call_group(name, &l->call.site, groups[d]);
+        if (group && group->rank >= 0) {
+            l->groups[d] = group;
+            l->rank = group->world->rank;
+            continue;
+        }
+        note(l, group ? msi_fail_not_member(group) : MST_ERR_STATE);
+        found = false;
+    }
+    return found;
+}
+
+static mst_status run(struct lines *l, mst_group *const *groups, const mst_mesh_groups_options *o,
+                      mst_mesh **mesh) {
+    bool found = find_groups(l, groups);
+    if (msi_check_timeout(o->timeout_ms) == MST_OK)
+        l->call.timeout_ms = o->timeout_ms;
+    else
+        note(l, MST_ERR_INVALID);
+    if (!mesh) note(l, msi_fail(MST_ERR_INVALID, NULL, "mesh is NULL"));
+    if (!found) return tell(l, l->ndim, msi_error_restore(&l->error));
+    check_groups(l);
+    return build(l, o, mesh);
 }
 
 mst_status mst_mesh_from_groups_with(mst_group *const *groups, int ndim, mst_mesh **mesh,
                                      const mst_mesh_groups_options *given) {
     mst_mesh_groups_options o;
     mst_status st = msi_options_begin(name, &o, sizeof o, given);
-    if (st == MST_OK) st = msi_check_timeout(o.timeout_ms);
     if (st == MST_OK && !groups) st = msi_fail(MST_ERR_INVALID, NULL, "groups is NULL");
     if (st == MST_OK && ndim < 1) st = msi_fail(MST_ERR_INVALID, NULL, "ndim is %d", ndim);
-    if (st == MST_OK && !mesh) st = msi_fail(MST_ERR_INVALID, NULL, "mesh is NULL");
     if (st == MST_OK && msi_comm_in_callback()) st = msi_comm_refuse_waiting();
     if (st != MST_OK) return st;
     struct lines l = {.ndim = ndim,
-                      .groups = malloc((size_t)ndim * sizeof *l.groups),
+                      .groups = calloc((size_t)ndim, sizeof *l.groups),
                       .shape = calloc((size_t)ndim, sizeof *l.shape),
-                      .call = {.size = sizeof l.call, .site = o.site, .timeout_ms = o.timeout_ms}};
-    st = l.groups && l.shape ? find_groups(&l, groups, &o.site) : msi_fail_memory();
-    if (st == MST_OK) st = build(&l, &o, mesh);
+                      .call = {.size = sizeof l.call, .site = o.site}};
+    st = l.groups && l.shape ? run(&l, groups, &o, mesh) : msi_fail_memory();
     free((void *)l.groups);
     free(l.shape);
     free(l.ranks);

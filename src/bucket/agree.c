@@ -1,7 +1,8 @@
 /*
  * agree.c - the ranks compare their tensors when they create a reducer, through the store, so that it works
  * with any kind of memory. The first rank sets the group's key "list"; the others compare. A rank that fails
- * writes its failure to the key "gave_up" before a barrier, so creation fails on all ranks or on none.
+ * writes its failure to the key "gave_up.N" before the N-th barrier, so creation fails on all ranks or on
+ * none.
  */
 #include "base/handles.h"
 #include "bucket/bucket.h"
@@ -87,12 +88,13 @@ static mst_status read_failure(mst_group *group, const char *key, const struct m
     return st;
 }
 
-mst_status msi_bucket_agree(const mst_bucket_reducer *r, const struct msi_wait *wait, mst_status own) {
+mst_status msi_bucket_agree(const mst_bucket_reducer *r, int number, const struct msi_wait *wait,
+                            mst_status own) {
     mst_group *group = msi_handle_memory(r->group);
     char key[96];
     struct msi_saved_error error;
     if (group->size == 1) return own;
-    snprintf(key, sizeof key, "%s/gave_up", group->id);
+    snprintf(key, sizeof key, "%s/gave_up.%d", group->id, number);
     msi_error_save(&error, own);
     if (own != MST_OK) publish(group, key, own, wait);
     mst_status st = msi_group_barrier(group, wait, NULL);

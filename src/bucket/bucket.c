@@ -1,6 +1,7 @@
 /* bucket.c - making and freeing a reducer. See bucket.h. */
 #include "bucket/bucket.h"
 #include "base/handles.h"
+#include "base/options.h"
 #include "reduce/reduce.h"
 #include "transport/arena.h"
 
@@ -74,19 +75,22 @@ static mst_status check_overlap(const mst_bucket_reducer *r) {
     return st;
 }
 
-/* Finds the kind of memory, which all tensors have in common. */
+/* Finds the kind of memory, which all tensors have in common, except empty ones. */
 static mst_status find_memory(mst_bucket_reducer *r) {
     mst_group *group = msi_handle_memory(r->group);
+    bool known = false;
     for (size_t i = 0; i < r->n; i++) {
         struct msi_comm *comm;
         mst_memory memory;
+        if (!r->tensors[i].bytes) continue;
         mst_status st = msi_group_comm(group, r->tensors[i].user.data, &comm, &memory);
         if (st != MST_OK) return st;
-        if (i > 0 && (memory != MST_MEMORY_HOST) != r->device)
+        if (known && (memory != MST_MEMORY_HOST) != r->device)
             return msi_fail(MST_ERR_INVALID, "create a reducer for each kind of memory",
                             "tensor %zu is in %s memory, but the tensors before it are not", i,
                             r->device ? "host" : "device");
         r->device = memory != MST_MEMORY_HOST;
+        known = true;
     }
     return MST_OK;
 }
@@ -165,28 +169,31 @@ static mst_bucket_reducer *begin(const mst_group *group, const mst_bucket_option
     if (r->options.first_bucket_bytes > r->options.bucket_bytes)
         r->options.first_bucket_bytes = r->options.bucket_bytes;
     r->rank = group->world->rank;
-    r->timeout_ms = options->timeout_ms ? options->timeout_ms : msi_group_timeout(group);
+    r->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : msi_group_timeout(group);
     return r;
 }
 
 /* Makes the group first, so that a rank with invalid arguments can tell the others. */
-static mst_status make(mst_bucket_reducer *r, const mst_group *group, const mst_tensor *tensors, size_t n) {
+static mst_status make(mst_bucket_reducer *r, const mst_group *group, const mst_tensor *tensors, size_t n,
+                       bool wanted) {
     struct msi_wait wait = {msi_deadline(r->timeout_ms), NULL};
     mst_status st = msi_group_duplicate(group, "bucket", &r->group);
     if (st != MST_OK) return st;
-    st = prepare(r, tensors, n);
+    st = wanted ? msi_check_timeout(r->options.timeout_ms)
+                : msi_fail(MST_ERR_INVALID, NULL, "reducer is NULL");
+    if (st == MST_OK) st = prepare(r, tensors, n);
     if (st == MST_OK) st = msi_bucket_compare(r, &wait);
-    st = msi_bucket_agree(r, &wait, st);
-    return st == MST_OK ? msi_bucket_agree(r, &wait, join(r, &wait)) : st;
+    st = msi_bucket_agree(r, 0, &wait, st);
+    return st == MST_OK ? msi_bucket_agree(r, 1, &wait, join(r, &wait)) : st;
 }
 
 mst_status msi_bucket_create(const mst_group *group, const mst_tensor *tensors, size_t n,
                              const mst_bucket_options *options, mst_bucket_reducer **reducer) {
     mst_bucket_reducer *made = begin(group, options);
     if (!made) return msi_fail_memory();
-    mst_status st = make(made, group, tensors, n);
+    mst_status st = make(made, group, tensors, n, reducer);
     if (st == MST_OK) {
-        *reducer = made;
+        *reducer = made->handle;
         return MST_OK;
     }
     struct msi_saved_error error;

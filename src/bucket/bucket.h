@@ -62,7 +62,7 @@ struct mst_bucket_reducer {
     mst_bucket_reducer *handle; /* what programs use */
 };
 
-/* All ranks of the group call it. */
+/* All ranks of the group call it. Checks all arguments but the group, and fails on all ranks or on none. */
 mst_status msi_bucket_create(const mst_group *group, const mst_tensor *tensors, size_t n,
                              const mst_bucket_options *options, mst_bucket_reducer **reducer);
 void msi_bucket_free(mst_bucket_reducer *reducer);
@@ -85,7 +85,8 @@ void *msi_bucket_find_memory(const struct msi_bucket_tensor *tensors, const stru
 
 /* agree.c: compares the tensors with those of the first rank. */
 mst_status msi_bucket_compare(const mst_bucket_reducer *reducer, const struct msi_wait *wait);
-/* A barrier that fails on all ranks or on none. own: this rank's status so far. */
-mst_status msi_bucket_agree(const mst_bucket_reducer *reducer, const struct msi_wait *wait, mst_status own);
+/* The barrier with this number, 0 or 1, fails on all ranks or on none. own: this rank's status so far. */
+mst_status msi_bucket_agree(const mst_bucket_reducer *reducer, int number, const struct msi_wait *wait,
+                            mst_status own);
 
 #endif

@@ -186,11 +186,12 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *wo
 
 /* "mst_send of 4 f32 with tag 7 at train.c:33" */
 static void show_message(const struct msi_op *op, char *out, size_t size) {
-    char count[64] = "", where[200] = "";
+    char count[64] = "", where[200] = "", tag[24] = "any tag";
+    if (op->desc.tag != MST_ANY_TAG) snprintf(tag, sizeof tag, "tag %d", op->desc.tag);
     if (op->desc.dtype)
         snprintf(count, sizeof count, " of %zu %s", op->desc.count, mst_dtype_name(op->desc.dtype));
     if (op->site.file) snprintf(where, sizeof where, " at %s:%d", op->site.file, op->site.line);
-    snprintf(out, size, "%s%s with tag %d%s", op->name, count, op->desc.tag, where);
+    snprintf(out, size, "%s%s with %s%s", op->name, count, tag, where);
 }
 
 void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work) {

@@ -51,7 +51,8 @@ struct msi_op {
     /* Of receives. */
     bool probe;                     /* it only looks for its message */
     mst_message *message;           /* where sender, tag and length go; may be NULL */
-    const struct msi_user_op *user; /* the user-defined operation; NULL: desc.op is none */
+    const struct msi_user_op *user; /* the user-defined operation, user_copy of the work; NULL: none */
+    struct msi_user_op user_copy;
 };
 
 /* Flags of a signature. */

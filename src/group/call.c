@@ -365,6 +365,10 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     if (whole) set_whole(op, whole);
     op->reducer = call->reducer;
     op->user = call->user;
+    if (call->user) { /* mst_op_free may come before the operation is complete */
+        op->user_copy = *call->user;
+        op->user = &op->user_copy;
+    }
     op->desc.dtype = call->dtype;
     op->desc.element = call->element;
     op->desc.op = o->op;

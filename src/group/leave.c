@@ -43,11 +43,11 @@ static void delete_keys(struct msi_world *world, const char *const *names, size_
 }
 
 void msi_group_leave(mst_group *group) {
-    static const char *const names[] = {
-        "all",        "out",        "backend",    "differ",     "for",        "tuning",     "gave_up",
-        "monitored",  "list",       "gave_up.0",  "gave_up.1",  "gave_up.2",  "gave_up.3", /* a pipeline's */
-        "rejected.0", "rejected.1", "rejected.2", "rejected.3", "rejected.4", "rejected.5", "rejected.6",
-        "rejected.7", "",           "/came",      "/all",       "/end"};
+    static const char *const names[] = {"all",        "out",        "backend",    "differ",     "for",
+                                        "tuning",     "monitored",  "list",       "gave_up.0",  "gave_up.1",
+                                        "gave_up.2",  "gave_up.3",  "rejected.0", "rejected.1", "rejected.2",
+                                        "rejected.3", "rejected.4", "rejected.5", "rejected.6", "rejected.7",
+                                        "",           "/came",      "/all",       "/end"};
     enum { NAMES = sizeof names / sizeof *names, EXCHANGE = NAMES - 4 };
     char keys[NAMES][96], at[64];
     const char *all[NAMES];

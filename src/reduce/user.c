@@ -19,12 +19,27 @@ static _Atomic unsigned ops[SLOTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of changes */
 static unsigned created;
 
+static int find(mst_op op) {
+    for (int i = 0; i < SLOTS; i++)
+        if (op >= MST_OP_USER && atomic_load_explicit(&ops[i], memory_order_acquire) == (unsigned)op)
+            return i;
+    return -1;
+}
+
+/* The next number; after the last one they begin again, without those that exist. */
+static unsigned next_number(void) {
+    unsigned number;
+    do number = (unsigned)MST_OP_USER + created++ % NUMBERS;
+    while (find((mst_op)number) >= 0);
+    return number;
+}
+
 mst_status msi_user_op_add(const struct msi_user_op *user, mst_op *op) {
     int at = 0;
     pthread_mutex_lock(&lock);
     while (at < SLOTS && atomic_load_explicit(&ops[at], memory_order_relaxed)) at++;
     if (at < SLOTS) {
-        unsigned number = (unsigned)MST_OP_USER + created++ % NUMBERS;
+        unsigned number = next_number();
         slots[at] = *user;
         atomic_store_explicit(&ops[at], number, memory_order_release);
         *op = (mst_op)number;
@@ -33,13 +48,6 @@ mst_status msi_user_op_add(const struct msi_user_op *user, mst_op *op) {
     if (at < SLOTS) return MST_OK;
     return msi_fail(MST_ERR_LIMIT, "free those that are not needed with mst_op_free",
                     "there are %d user-defined operations, which is the most", SLOTS);
-}
-
-static int find(mst_op op) {
-    for (int i = 0; i < SLOTS; i++)
-        if (op >= MST_OP_USER && atomic_load_explicit(&ops[i], memory_order_acquire) == (unsigned)op)
-            return i;
-    return -1;
 }
 
 const struct msi_user_op *msi_user_op_find(mst_op op) {

@@ -30,8 +30,8 @@ static mst_status attach(struct msi_peers *peers, const char *offer, bool *gone)
     for (int r = 0; r < comm->size; r++) {
         if (ranks->slots[r] < 0 || r == comm->rank) continue;
         if (ranks->pids[r] == atoi(offer))
-            maker = r;
-        else if (msi_shm_region_attach(offer, ranks->pids[r], slot, ranks->local, &peers->region) == MST_OK)
+            maker = r; /* or another thread of its process, which may have it */
+        if (msi_shm_region_attach(offer, ranks->pids[r], slot, ranks->local, &peers->region) == MST_OK)
             return MST_OK;
     }
     if (!ended && maker >= 0) st = msi_comm_say_cut_off(comm, st, maker, why);

@@ -56,6 +56,13 @@ static void keep_last(void *inout, const void *other, size_t count, mst_dtype dt
     (void)inout, (void)other, (void)count, (void)dtype, (void)arg;
 }
 
+static void sum_up(void *inout, const void *other, size_t count, mst_dtype dtype, void *arg) {
+    float *x = inout;
+    const float *y = other;
+    (void)dtype, (void)arg;
+    for (size_t i = 0; i < count; i++) x[i] += y[i];
+}
+
 static void still_works(const char *after) {
     int32_t value = me, wanted = size * (size - 1) / 2;
     mst_status st = mst_all_reduce(&value, 1, MST_I32, .timeout_ms = TIMEOUT_MS);
@@ -161,6 +168,41 @@ static void types_and_operations(void) {
     REFUSED2(MST_ERR_INVALID, "PREMUL_SUM", "i32",
              mst_reduce_scatter_tensor(out, in, 1, MST_I32, .op = MST_PREMUL_SUM));
     still_works("dtypes and operations");
+}
+
+/* A user-defined operation may be freed while works use it; its number is not given to another at once. */
+static void freed_operation(void) {
+    float x = 1;
+    mst_op op, other;
+    mst_work *work;
+    REFUSED(MST_OK, "", mst_op_create(sum_up, NULL, &op));
+    REFUSED(MST_OK, "", mst_all_reduce(&x, 1, MST_F32, .op = op, .work = &work));
+    REFUSED(MST_OK, "", mst_op_free(op));
+    REFUSED(MST_OK, "", mst_op_create(keep_last, NULL, &other));
+    REFUSED(MST_OK, "", mst_wait(work));
+    if (x != (float)size) report("a freed operation", "wrong sum");
+    for (int i = 0; i < 1 << 16; i++) {
+        mst_op_create(keep_last, NULL, &op);
+        if (op == other) report("mst_op_create", "a number was given twice");
+        mst_op_free(op);
+    }
+    REFUSED(MST_OK, "", mst_op_free(other));
+    still_works("a freed operation");
+}
+
+/* A coalesced call that rejects a tensor has reduced none. */
+static void second_tensor(void) {
+    float x = 1;
+    void *bufs[] = {&x, NULL};
+    const size_t huge[] = {1, SIZE_MAX / 2};
+    INVALID("bufs", mst_all_reduce_coalesced(bufs, counts, 2, MST_F32));
+    bufs[1] = out;
+    INVALID("count", mst_all_reduce_coalesced(bufs, huge, 2, MST_F32));
+    REFUSED2(MST_ERR_INVALID, "in", "out",
+             mst_all_gather_coalesced((void *[]){outs[0], out}, (const void *[]){in, (char *)out + 2}, counts,
+                                      2, MST_F32));
+    if (x != 1) report("mst_all_reduce_coalesced", "reduced the first tensor");
+    still_works("coalesced calls");
 }
 
 static void ranks_and_times(void) {
@@ -404,6 +446,8 @@ int main(void) {
     null_buffers();
     null_lists();
     types_and_operations();
+    freed_operation();
+    second_tensor();
     ranks_and_times();
     sizes();
     works_and_memory();

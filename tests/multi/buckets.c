@@ -55,7 +55,7 @@ static void put(const mst_tensor *t, size_t i, double value) {
         ((int32_t *)t->data)[i] = (int32_t)value;
         break;
     default:
-        ((uint8_t *)t->data)[i] = (uint8_t)value;
+        ((uint8_t *)t->data)[i] = (uint8_t)(int)value; /* modulo 256 */
         break;
     }
 }
@@ -222,6 +222,8 @@ static void mismatch(void) {
     t[1].data = last ? NULL : data + 10;
     FAILS(mst_bucket_create(t, 3, &reducer), MST_ERR_INVALID, "the data of tensor 1 is NULL");
     t[1].data = data + 10;
+    FAILS(mst_bucket_create(t, 3, last ? NULL : &reducer), MST_ERR_INVALID, "reducer is NULL");
+    FAILS(mst_bucket_create(t, 3, &reducer, .timeout_ms = last ? -1 : 0), MST_ERR_INVALID, "timeout_ms");
     OK(mst_bucket_create(t, 3, &reducer));
     OK(mst_bucket_free(reducer));
 }

@@ -17,8 +17,8 @@
  * separated by tabs. A loop writes "loop\tBEGIN" after some iterations. Absent ranks wait for the end of
  * standard input.
  */
-#include "os/clock.h"
 #include "os/wait.h"
+#include "step_report.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
@@ -32,13 +32,6 @@ enum { RANKS_MAX = 8, SMALL = 8, LARGE = 300000, TIMEOUT_MS = 120000, ROUNDS = 2
 
 static int me, size;
 static float *in, *out; /* RANKS_MAX blocks of LARGE */
-
-static void report(const char *step, mst_status status, int64_t begin) {
-    bool failed = status != MST_OK;
-    dprintf(STDOUT_FILENO, "%s\t%s\t%lld\t%d\t%s\n", step, mst_status_name(status),
-            (long long)((msi_now() - begin) / 1000000), failed ? mst_last_error()->culprit : -1,
-            failed ? mst_error() : "");
-}
 
 /* Two ranks: rank 0 sends, then rank 1 answers. */
 static mst_status echo(size_t count, int timeout_ms) {

@@ -440,6 +440,17 @@ static void given_wrongly(void) {
     mst_group *third[] = {columns, rows};
     CHECK(mst_mesh_from_groups(third, 2, &mesh)); /* the groups are still usable */
     CHECK(mst_mesh_free(mesh));
+    if (me == 5)
+        REFUSE(mst_mesh_from_groups(third, 2, NULL), MST_ERR_INVALID, "mesh is NULL");
+    else
+        REFUSE(mst_mesh_from_groups(third, 2, &mesh), MST_ERR_MISMATCH, "rank 5 ");
+    CHECK(mst_mesh_from_groups(third, 2, &mesh));
+    CHECK(mst_mesh_free(mesh));
+    /* Rank 5 does not know its column: it tells its row, which tells the other columns. */
+    if (me == 5) third[0] = line(5, 1, 1);
+    if (me == 5) CHECK(mst_destroy_process_group(third[0]));
+    mst_status wanted = me == 5 ? MST_ERR_STATE : me == 1 ? MST_ERR_STALLED : MST_ERR_MISMATCH;
+    REFUSE(mst_mesh_from_groups(third, 2, &mesh, .timeout_ms = 1000), wanted, me == 1 ? "" : "destroyed");
 }
 
 static void given(void) {

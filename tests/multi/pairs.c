@@ -12,7 +12,7 @@
  * writes one line, as tests/multi/world.c does: name, status, milliseconds, culprit and message, separated by
  * tabs.
  */
-#include "os/clock.h"
+#include "step_report.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
@@ -23,14 +23,6 @@
 enum { COUNT = 1000, TIMEOUT_MS = 20000 };
 
 static int me, size;
-
-static mst_status report(const char *step, mst_status status, int64_t begin) {
-    bool failed = status != MST_OK;
-    dprintf(STDOUT_FILENO, "%s\t%s\t%lld\t%d\t%s\n", step, mst_status_name(status),
-            (long long)((msi_now() - begin) / 1000000), failed ? mst_last_error()->culprit : -1,
-            failed ? mst_error() : "");
-    return status;
-}
 
 static bool get_line(void) {
     char c;

@@ -9,7 +9,7 @@
  * "calls" and "threads" print "done" on each rank. "fail" writes one line for each step, as
  * tests/multi/world.c does.
  */
-#include "os/clock.h"
+#include "step_report.h"
 
 #include <muster/muster.h>
 #include <pthread.h>
@@ -337,14 +337,6 @@ static void run_threads(int n) {
     for (int t = 0; t < n; t++) REQUIRE(!pthread_create(&threads[t], NULL, run_thread, (void *)(intptr_t)t));
     for (int t = 0; t < n; t++) pthread_join(threads[t], NULL);
     CHECK(mst_barrier(LATER));
-}
-
-static mst_status report(const char *step, mst_status status, int64_t begin) {
-    bool failed = status != MST_OK;
-    dprintf(STDOUT_FILENO, "%s\t%s\t%lld\t%d\t%s\n", step, mst_status_name(status),
-            (long long)((msi_now() - begin) / 1000000), failed ? mst_last_error()->culprit : -1,
-            failed ? mst_error() : "");
-    return status;
 }
 
 static void *cancel_soon(void *context) {

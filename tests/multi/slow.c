@@ -7,7 +7,7 @@
  * Rank 1 begins each call when it gets a line; the others begin at once. Each step writes one line, as
  * tests/multi/world.c does.
  */
-#include "os/clock.h"
+#include "step_report.h"
 
 #include <muster/muster.h>
 #include <stdio.h>
@@ -19,14 +19,6 @@ enum { LATE = 1, COUNT = 17, LARGE = 1 << 22, TIMEOUT_MS = 50000 };
 
 static int me;
 static float *data;
-
-static mst_status report(const char *step, mst_status status, int64_t begin) {
-    bool failed = status != MST_OK;
-    dprintf(STDOUT_FILENO, "%s\t%s\t%lld\t%d\t%s\n", step, mst_status_name(status),
-            (long long)((msi_now() - begin) / 1000000), failed ? mst_last_error()->culprit : -1,
-            failed ? mst_error() : "");
-    return status;
-}
 
 static mst_status all_reduce(void) {
     return mst_all_reduce(data, COUNT, MST_F32, .timeout_ms = TIMEOUT_MS);

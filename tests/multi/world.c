@@ -13,7 +13,7 @@
  * Each action writes one line at its end, with one write: name, status, milliseconds, culprit and message,
  * separated by tabs. Before it starts, it writes "name\tBEGIN".
  */
-#include "os/clock.h"
+#include "step_report.h"
 
 #include <muster/muster.h>
 #include <pthread.h>
@@ -28,13 +28,6 @@ struct rank {
     mst_group *group;         /* of the next barriers; NULL: the world */
     mst_cancel *cancel;
 };
-
-static void report(const char *action, mst_status status, int64_t begin) {
-    bool failed = status != MST_OK;
-    dprintf(STDOUT_FILENO, "%s\t%s\t%lld\t%d\t%s\n", action, mst_status_name(status),
-            (long long)((msi_now() - begin) / 1000000), failed ? mst_last_error()->culprit : -1,
-            failed ? mst_error() : "");
-}
 
 /* Reads byte by byte, so that later lines stay in the pipe. */
 static void read_line(void) {
