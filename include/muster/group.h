@@ -96,6 +96,13 @@ typedef struct mst_abort_options {
 mst_status mst_abort_with(mst_group *group, const char *reason, const mst_abort_options *options);
 
 /*
+ * Acknowledges the ranks of the group (NULL: the default world) that have died: receives and probes with
+ * MST_ANY_SOURCE do not fail any more because of them. Writes their group ranks, at most max, to ranks, and
+ * their number to *n. Both may be NULL, with max 0.
+ */
+mst_status mst_ack_lost_ranks(mst_group *group, int *ranks, int max, int *n);
+
+/*
  * Creates a group of n distinct global ranks. Only its members need to call it; the order among groups does
  * not matter. Does not wait for the other members. Group ranks follow ascending global ranks. The members'
  * first, second, … groups of the same ranks belong together. A caller that is not in the list gets a group in

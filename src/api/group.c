@@ -251,6 +251,17 @@ mst_status mst_new_subgroups_by_enumeration_with(const int *const *lists, const 
     return st;
 }
 
+mst_status mst_ack_lost_ranks(mst_group *group, int *ranks, int max, int *n) {
+    int found, *count = n ? n : &found;
+    mst_group *given = msi_call_group("mst_ack_lost_ranks", NULL, group);
+    if (!given) return MST_ERR_STATE;
+    if (given->rank < 0) return msi_fail_not_member(given);
+    if (max < 0 || (max > 0 && !ranks))
+        return msi_fail(MST_ERR_INVALID, "give an array of max ranks, or NULL and 0",
+                        max < 0 ? "max is negative" : "ranks is NULL");
+    return msi_group_acknowledge(given, ranks, max, count);
+}
+
 mst_status mst_group_set_timeout(mst_group *group, int timeout_ms) {
     mst_group *found = msi_call_group("mst_group_set_timeout", NULL, group);
     if (!found) return MST_ERR_STATE;

@@ -52,8 +52,11 @@ struct msi_comm_hooks {
     bool (*is_gone)(void *context, int rank);
     /* Is the group rank known to have died? */
     bool (*has_died)(void *context, int rank);
-    /* Fails with MST_ERR_PEER_LOST and says what became of the group rank. */
-    mst_status (*say_lost)(void *context, int rank);
+    /* Has the program acknowledged that the group rank died? */
+    bool (*is_acknowledged)(void *context, int rank);
+    /* Fails with MST_ERR_PEER_LOST. Blames the rank that was lost first, because others may have ended as a
+     * consequence; if only_it and another call has reported that one, blames the given group rank. */
+    mst_status (*say_lost)(void *context, int rank, bool only_it);
     /* The global rank of a group rank. */
     int (*global)(void *context, int rank);
     /* The address at which other hosts reach a group rank. */

@@ -311,7 +311,10 @@ void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *work);
 mst_status msi_comm_repeat(const struct msi_failure *failure);
 
 /* Fails because a rank cannot be reached any more; the message says what happened to the rank. */
-mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why);
+mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
+                                bool only_it);
+/* Fails with MST_ERR_PEER_LOST because of a lost rank; only_it: see msi_comm_hooks. */
+mst_status msi_comm_say_lost(struct msi_comm *comm, int rank, bool only_it);
 /* Fails at the deadline of an operation; the message names the ranks that have not reached it. *culprit is a
  * group rank or -1. */
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit);

@@ -12,12 +12,15 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
     return msi_blame(st, f->global);
 }
 
-/* Has the other rank of a message died or left? A broken connection alone is a failure of the group. */
+/*
+ * Has the other rank of a message died or left? A broken connection alone is a failure of the group. A receive
+ * from any source without a message has no connection.
+ */
 static bool has_lost_its_peer(const struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     int peer = msi_comm_peer(work);
-    return peer >= 0 && (comm->hooks.is_gone(comm->hooks.context, peer) || msi_comm_has_ended(comm, peer) ||
-                         msi_comm_has_left(comm, peer));
+    return peer < 0 || comm->hooks.is_gone(comm->hooks.context, peer) || msi_comm_has_ended(comm, peer) ||
+           msi_comm_has_left(comm, peer);
 }
 
 /* Rule 3 of comm.h: may the communicator continue? */
@@ -71,18 +74,27 @@ mst_status msi_comm_check_abort(struct msi_comm *comm) {
     return st;
 }
 
-/* The given rank if it is known to be lost, else another lost rank, since a rank may leave because of
- * another; -1: none. */
-static int find_lost(struct msi_comm *comm, int rank) {
-    if (comm->hooks.is_gone(comm->hooks.context, rank)) return rank;
+/* A lost rank, because of which another one may have left; -1: none. */
+static int find_lost(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r)) return r;
     return -1;
 }
 
-/* A connection ended, or memory cannot be mapped. The store knows soon after if a rank has died, or why it
- * failed. */
-mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why) {
+mst_status msi_comm_say_lost(struct msi_comm *comm, int rank, bool only_it) {
+    void *context = comm->hooks.context;
+    char who[200], group[96];
+    if (msi_comm_has_ended(comm, rank) || comm->hooks.is_gone(context, rank) ||
+        !msi_comm_has_left(comm, rank))
+        return comm->hooks.say_lost(context, rank, only_it);
+    return msi_fail(MST_ERR_PEER_LOST,
+                    "let all ranks finish their calls on a group before one of them destroys it",
+                    "%s has destroyed %s", msi_comm_show(comm, rank, who, sizeof who),
+                    msi_comm_show(comm, -1, group, sizeof group));
+}
+
+mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
+                                bool only_it) {
     void *context = comm->hooks.context;
     char who[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
@@ -92,8 +104,10 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         mst_status reported = msi_failure_report_read(comm, -1, &culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, culprit));
-        int lost = find_lost(comm, rank);
-        if (lost >= 0) return comm->hooks.say_lost(context, lost);
+        if (comm->hooks.is_gone(context, rank) || (only_it && msi_comm_has_left(comm, rank)))
+            return msi_comm_say_lost(comm, rank, only_it);
+        int other = only_it ? -1 : find_lost(comm);
+        if (other >= 0) return msi_comm_say_lost(comm, other, false);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     msi_comm_show(comm, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
@@ -111,7 +125,7 @@ static mst_status say_fault(struct mst_work *work) {
     /* Another process, which does not know the group, may listen at the address of a lost rank by now. */
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
         fault->status == MST_ERR_PROTOCOL)
-        return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why);
+        return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why, false);
     if (fault->status == MST_ERR_STORE_LOST) return fault->status; /* the thread's last failure says it all */
     mst_status aborted = msi_comm_check_abort(comm); /* its call there does not count any more */
     if (aborted != MST_OK) return aborted;

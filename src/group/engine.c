@@ -36,13 +36,23 @@ static bool has_died(void *context, int rank) {
     return how_gone(context, rank) == 'D';
 }
 
-static mst_status say_lost(void *context, int rank) {
+static bool is_acknowledged(void *context, int rank) {
     mst_group *group = context;
-    mst_status st =
-        msi_group_check(group, false); /* reports the first lost rank: others may have left because of it */
-    if (st != MST_OK) return st;
+    pthread_mutex_lock(&group->world->lock);
+    bool is = group->acknowledged && group->acknowledged[rank];
+    pthread_mutex_unlock(&group->world->lock);
+    return is;
+}
+
+static mst_status say_lost(void *context, int rank, bool only_it) {
+    mst_group *group = context;
+    int global = msi_group_global_rank(group, rank);
     char how = how_gone(group, rank);
-    return msi_group_fail_lost(group, msi_group_global_rank(group, rank), how ? how : 'D');
+    pthread_mutex_lock(&group->world->lock);
+    bool is_news = group->lost >= 0 && group->lost != global && how == 'D';
+    pthread_mutex_unlock(&group->world->lock);
+    mst_status st = only_it && is_news ? MST_OK : msi_group_check(group, false);
+    return st != MST_OK ? st : msi_group_fail_lost(group, global, how ? how : 'D');
 }
 
 static int global(void *context, int rank) {
@@ -150,8 +160,8 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
-    struct msi_comm_hooks hooks = {group,  msi_group_exec, refresh, is_gone, has_died, say_lost,
-                                   global, address,        show,    agree,   look};
+    struct msi_comm_hooks hooks = {group,    msi_group_exec, refresh, is_gone, has_died, is_acknowledged,
+                                   say_lost, global,         address, show,    agree,    look};
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

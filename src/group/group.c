@@ -122,6 +122,7 @@ void msi_group_free(mst_group *group) {
     for (int i = 0; i < group->n_comms; i++) msi_comm_free(group->comms[i].comm);
     if (group->rank >= 0) msi_flight_group_remove(group->flight); /* after its works have ended */
     msi_store_free(group->store);
+    free(group->acknowledged);
     free(group->comms);
     free(group->desc);
     free(group->ranks);
@@ -301,4 +302,23 @@ mst_status msi_group_check(mst_group *group, bool read) {
     if (group->lost >= 0) event = world->lost_ranks[group->lost].event;
     pthread_mutex_unlock(&world->lock);
     return group->lost >= 0 ? msi_group_fail_lost(group, group->lost, event) : MST_OK;
+}
+
+mst_status msi_group_acknowledge(mst_group *group, int *ranks, int max, int *n) {
+    struct msi_world *world = group->world;
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    mst_status st = msi_world_read_events(world, &wait);
+    if (st != MST_OK && st != MST_ERR_STORE_LOST) return st; /* without a store, those that are known */
+    *n = 0;
+    pthread_mutex_lock(&world->lock);
+    if (!group->acknowledged) group->acknowledged = calloc((size_t)group->size, sizeof(bool));
+    for (int r = 0; r < group->size && group->acknowledged; r++) {
+        if (world->lost_ranks[msi_group_global_rank(group, r)].event != 'D') continue;
+        group->acknowledged[r] = true;
+        if (*n < max) ranks[*n] = r;
+        ++*n;
+    }
+    bool done = group->acknowledged;
+    pthread_mutex_unlock(&world->lock);
+    return done ? MST_OK : msi_fail_memory();
 }

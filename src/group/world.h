@@ -85,7 +85,8 @@ struct mst_group {
     _Atomic uint64_t operations;       /* collectives begun; the same on all ranks */
     _Atomic uint64_t messages;         /* messages begun, about; differs between ranks */
     uint64_t barriers;                 /* barriers through the store */
-    int lost;                          /* the rank whose loss ended the group; -1: none */
+    int lost;                          /* the rank whose loss was reported first; -1: none */
+    bool *acknowledged;                /* by group rank: dead ranks that the program knows; NULL: none */
     bool one_host;                     /* all its ranks share this rank's host */
     _Atomic(struct msi_comm *) comm;   /* for host memory; NULL before the first operation */
     _Atomic(struct msi_comm *) device; /* for device memory; likewise */
@@ -283,6 +284,8 @@ char msi_world_rank_event(struct msi_world *world, int rank);
  */
 mst_status msi_group_check(mst_group *group, bool read);
 
+/* See mst_ack_lost_ranks. */
+mst_status msi_group_acknowledge(mst_group *group, int *ranks, int max, int *n);
 /* Fails because a global rank is lost; event as in struct msi_lost_rank. */
 mst_status msi_group_fail_lost(const mst_group *group, int rank, char event);
 

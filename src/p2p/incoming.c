@@ -181,13 +181,14 @@ static bool read_peer(struct msi_p2p *p2p, int peer, bool *moved) {
 void msi_p2p_cut_off(struct msi_p2p *p2p, int peer, mst_status status, const char *why) {
     struct msi_comm *comm = p2p->peers->comm;
     struct msi_list *messages = &comm->ops.messages;
-    const struct msi_failure *known = NULL; /* the search for the reason takes time: do it once */
+    const struct msi_failure *known =
+        p2p->links[peer].lost; /* the search for the reason takes time: do it once */
     for (struct msi_list *at = messages->next; at != messages; at = at->next) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
         bool send = work->op.desc.kind == MST_KIND_SEND;
         if (send || msi_p2p_request(work)->complete || msi_comm_peer(work) != peer) continue;
         if (work->failure.status != MST_OK) continue;
-        mst_status st = known ? msi_comm_repeat(known) : msi_comm_say_cut_off(comm, status, peer, why);
+        mst_status st = known ? msi_comm_repeat(known) : msi_comm_say_cut_off(comm, status, peer, why, true);
         msi_comm_fail(comm, work, st, peer);
         known = &work->failure;
     }

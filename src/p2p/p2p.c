@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 enum { YIELDS = 64 }; /* for a message that is expected at any moment */
-static const char lost[] = "its links were closed when an earlier message failed";
 
 void msi_p2p_init(struct msi_p2p *p2p, struct msi_peers *peers) {
     p2p->peers = peers;
@@ -30,6 +29,7 @@ void msi_p2p_free(struct msi_p2p *p2p) {
         if (r == comm->rank) p->in.link = NULL; /* it is the link of out */
         msi_wireup_close(&p->out);
         msi_wireup_close(&p->in);
+        free(p->lost);
     }
     free(p2p->links);
 }
@@ -83,8 +83,7 @@ static void post_sends(struct msi_p2p *p2p) {
         int peer = r->work->op.desc.peer;
         struct msi_p2p_peer *p = &p2p->links[peer];
         if (r->posted || r->work->failure.status != MST_OK || outgoing(p)->link) continue;
-        mst_status st = p->lost ? msi_comm_say_cut_off(p2p->peers->comm, MST_ERR_PEER_LOST, peer, lost)
-                                : open_out(p2p, peer);
+        mst_status st = p->lost ? msi_comm_repeat(p->lost) : open_out(p2p, peer);
         if (st != MST_OK) msi_comm_fail(p2p->peers->comm, r->work, st, peer);
     }
     for (struct msi_list *at = p2p->sending.next; at != &p2p->sending; at = at->next) {
@@ -179,7 +178,7 @@ static void check_sends(struct msi_p2p *p2p, bool *moved) {
             r->complete = true;
             *moved = true;
         } else if (out->link->status != MST_OK) {
-            mst_status st = msi_comm_say_cut_off(comm, MST_ERR_PEER_LOST, peer, out->link->why);
+            mst_status st = msi_comm_say_cut_off(comm, MST_ERR_PEER_LOST, peer, out->link->why, true);
             msi_list_remove(&r->node);
             msi_comm_fail(comm, r->work, st, peer);
         }
@@ -195,7 +194,7 @@ static bool move(struct msi_p2p *p2p) {
     for (int r = 0; r < comm->size; r++) {
         struct msi_p2p_peer *p = &p2p->links[r];
         if (p->lost) {
-            msi_p2p_cut_off(p2p, r, MST_ERR_PEER_LOST, lost);
+            msi_p2p_cut_off(p2p, r, MST_ERR_PEER_LOST, "");
             continue;
         }
         bool answers = r != comm->rank && !p->comes_back;
@@ -216,6 +215,12 @@ static void lose_peer(struct msi_p2p *p2p, const struct mst_work *failed) {
     struct msi_list *messages = &comm->ops.messages;
     if (peer < 0 || peer == comm->rank || p2p->links[peer].lost || comm->failure.status != MST_OK) return;
     struct msi_p2p_peer *p = &p2p->links[peer];
+    struct msi_failure *kept = malloc(sizeof *kept);
+    if (!kept) { /* nothing would tell later messages */
+        msi_comm_give_up(comm, failed);
+        return;
+    }
+    *kept = failed->failure;
     hang_up(&p->out);
     hang_up(&p->in);
     if (p->in_body) p2p->incoming--;
@@ -224,7 +229,7 @@ static void lose_peer(struct msi_p2p *p2p, const struct mst_work *failed) {
         p->keeping->dropped = true;
         msi_unexpected_complete(&p2p->unexpected, p->keeping);
     }
-    *p = (struct msi_p2p_peer){.lost = true};
+    *p = (struct msi_p2p_peer){.lost = kept};
     for (struct msi_list *at = messages->next; at != messages; at = at->next) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
         bool over = msi_p2p_request(work)->complete || work->failure.status != MST_OK;

@@ -10,7 +10,7 @@ struct msi_p2p_peer {
     struct msi_wireup out, in;  /* the links that this rank opened, and that the other rank opened */
     bool back;                  /* this rank sends on in */
     bool comes_back;            /* the other rank sends on out */
-    bool lost;                  /* the other rank is lost, and its links are closed */
+    struct msi_failure *lost;   /* how the other rank was lost; its links are closed. NULL: it is not */
     struct msi_link *listening; /* has header_in, or had it last */
     unsigned char header[MSI_P2P_HEADER]; /* of the incoming message */
     struct msi_transfer header_in;

@@ -34,7 +34,7 @@ static mst_status attach(struct msi_peers *peers, const char *offer, bool *gone)
         if (msi_shm_region_attach(offer, ranks->pids[r], slot, ranks->local, &peers->region) == MST_OK)
             return MST_OK;
     }
-    if (!ended && maker >= 0) st = msi_comm_say_cut_off(comm, st, maker, why);
+    if (!ended && maker >= 0) st = msi_comm_say_cut_off(comm, st, maker, why, false);
     *gone = ended || (maker >= 0 && comm->hooks.is_gone(comm->hooks.context, maker));
     return st;
 }

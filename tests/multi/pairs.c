@@ -72,6 +72,19 @@ static mst_status receive(int peer) {
     return mst_recv(in, COUNT, MST_I32, peer, .timeout_ms = TIMEOUT_MS);
 }
 
+static mst_status receive_from_any(int peer) {
+    int sender = -1, in[COUNT];
+    mst_status st = mst_recv(in, COUNT, MST_I32, MST_ANY_SOURCE, .sender = &sender, .timeout_ms = TIMEOUT_MS);
+    return st == MST_OK && sender != peer ? MST_ERR_INTERNAL : st;
+}
+
+/* Acknowledges the dead ranks, of which there must be that many. */
+static mst_status acknowledge(int wanted) {
+    int n, ranks[8];
+    mst_status st = mst_ack_lost_ranks(NULL, ranks, 8, &n);
+    return st == MST_OK && n != wanted ? MST_ERR_INTERNAL : st;
+}
+
 static mst_status send_small(int peer) {
     int out[COUNT] = {0};
     return mst_send(out, COUNT, MST_I32, peer, .timeout_ms = TIMEOUT_MS);
@@ -94,7 +107,7 @@ static const struct {
     mst_status (*run)(int peer);
 } actions[] = {{"exchange", exchange}, {"at_once", exchange_at_once}, {"send_big", send_big},
                {"receive", receive},   {"send", send_small},          {"post", post},
-               {"sum", sum_with}};
+               {"sum", sum_with},      {"any", receive_from_any},     {"ack", acknowledge}};
 
 static void act(const char *action) {
     const char *peer = strchr(action, ':');

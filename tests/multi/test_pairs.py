@@ -162,6 +162,44 @@ class PairsHere(RanksTest):
             zero = (*known, "hold", *failed, "hold", *first, "sum")
             self.every(body, zero, ("hold", *second, "sum"), (*other, "hold"), ("hold",))
 
+    def test_any_source(self):
+        """A death ends a receive from any source; after it was acknowledged the others can still send."""
+
+        def body(ranks, _):
+            zero, one, two, three = ranks
+            two.kill()
+            self.fails(zero, "any:2", "MST_ERR_PEER_LOST", "rank 2 .* died")
+            zero.resume()
+            self.ok(zero, "ack:1")
+            three.resume()
+            self.assert_ends(three)  # leaves, which ends no receive
+            one.resume()
+            self.ok(one, "send:0")
+            self.assert_ok(zero.step("any:1"))
+            one.kill()
+            self.fails(zero, "any:0", "MST_ERR_PEER_LOST", "rank 1 .* died")
+            self.ok(zero, "ack:2")
+            self.fails(zero, "any:3", "MST_ERR_PEER_LOST", "rank . ")
+
+        actions = ("any:2", "hold", "ack:1", "any:1", "any:0", "ack:2", "any:3")
+        self.every(body, actions, ("hold", "send:0", "hold"), ("hold",), ("hold",))
+
+    def test_second_death(self):
+        """The error names the rank of the message, not one whose death an earlier call has reported."""
+
+        def body(ranks, _):
+            for number in (2, 3):
+                ranks[number].kill()
+                ranks[0].resume()
+                for action in (f"send_big:{number}", f"receive:{number}"):
+                    self.fails(ranks[0], action, "MST_ERR_PEER_LOST", f"rank {number} .* died")
+            step = ranks[0].step("send:2")
+            self.assert_failed(step, "MST_ERR_PEER_LOST", "rank 2 .* died")
+            self.assert_within(step, 100)  # known
+
+        calls = ("hold", "send_big:2", "receive:2", "hold", "send_big:3", "receive:3", "send:2")
+        self.every(body, calls, ("hold",), ("hold",), ("hold",))
+
     def test_half_sent(self):
         """Rank 2 dies while rank 0 sends to it: the links between ranks 0 and 1 stay usable."""
 

@@ -32,22 +32,42 @@ enum {
     LONG_NS = 400000000, /* after that the store is asked whether the other ranks can still arrive */
 };
 
-/* Does the operation still need that rank? A receive from any source needs the last rank that is left. */
+/* Does the operation still need that rank? */
 static bool needs(const struct mst_work *work, int rank) {
-    const struct msi_comm *comm = work->comm;
-    if (work->done) return false;
-    if (!msi_op_is_message(&work->op)) return comm->engine->waits_for(work, rank);
-    int peer = msi_comm_peer(work);
-    return peer == rank || (peer < 0 && comm->size == 2);
+    return msi_op_is_message(&work->op) ? msi_comm_peer(work) == rank
+                                        : work->comm->engine->waits_for(work, rank);
+}
+
+static bool is_lost(struct msi_comm *comm, int rank) {
+    return msi_comm_has_ended(comm, rank) || comm->hooks.is_gone(comm->hooks.context, rank);
+}
+
+/*
+ * The rank whose loss ends a receive from any source; -1: none. A rank that has left is not missed while
+ * another one can send. A rank that died may have been the sender, unless the program has acknowledged that.
+ */
+static int lost_sender(struct msi_comm *comm) {
+    void *context = comm->hooks.context;
+    int left = 0, last = -1;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank) continue;
+        if (comm->hooks.has_died(context, r) && !comm->hooks.is_acknowledged(context, r)) return r;
+        if (!is_lost(comm, r) && !msi_comm_has_left(comm, r)) continue;
+        left++;
+        last = r;
+    }
+    return left == comm->size - 1 ? last : -1;
 }
 
 /* A lost rank that the operation needs, or a rank that has left the group because of a lost rank; -1:
  * none. */
 static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
     int left = -1;
+    if (work->done) return -1;
+    if (msi_op_is_message(&work->op) && msi_comm_peer(work) < 0) return lost_sender(comm);
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank || !needs(work, r)) continue;
-        if (msi_comm_has_ended(comm, r) || comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        if (is_lost(comm, r)) return r;
         if (left < 0 && msi_comm_has_left(comm, r)) left = r;
     }
     return left;
@@ -86,25 +106,13 @@ static void check_slow(struct msi_comm *comm, struct mst_work *work, int64_t now
     if (now >= work->slow.due) msi_comm_write_slow(comm, work);
 }
 
-static mst_status say_lost(struct msi_comm *comm, int rank) {
-    void *context = comm->hooks.context;
-    char who[200], group[96];
-    if (msi_comm_has_ended(comm, rank) || comm->hooks.is_gone(context, rank) ||
-        !msi_comm_has_left(comm, rank))
-        return comm->hooks.say_lost(context, rank);
-    return msi_fail(MST_ERR_PEER_LOST,
-                    "let all ranks finish their calls on a group before one of them destroys it",
-                    "%s has destroyed %s", msi_comm_show(comm, rank, who, sizeof who),
-                    msi_comm_show(comm, -1, group, sizeof group));
-}
-
 /* Fails an operation that needs a lost rank, unless that rank did its part before it was lost. */
 static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     int lost = lost_peer(comm, work);
     if (lost < 0) return false;
     /* A rank that fails announces it before it leaves. */
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
-    msi_comm_fail(comm, work, say_lost(comm, lost), lost);
+    msi_comm_fail(comm, work, msi_comm_say_lost(comm, lost, msi_op_is_message(&work->op)), lost);
     return true;
 }
 

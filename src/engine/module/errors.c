@@ -29,7 +29,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
         mst_status reported = msi_failure_report_read(comm, -1, culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, *culprit));
         *culprit = find_lost(comm);
-        if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit);
+        if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit, false);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
     *culprit = msi_comm_rank_of(comm, saved.culprit);
     if (!saved.remedy[0])
@@ -52,7 +52,7 @@ static mst_status find_loss(struct msi_comm *comm, int *culprit) {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) {
             *culprit = r;
-            return comm->hooks.say_lost(comm->hooks.context, r);
+            return comm->hooks.say_lost(comm->hooks.context, r, false);
         }
     return MST_OK;
 }

@@ -261,7 +261,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
         culprit = rejecter;
     } else if (status == MST_ERR_PEER_LOST) {
         comm->hooks.refresh(context);
-        if (msi_comm_check_abort(comm) == MST_OK) comm->hooks.say_lost(context, culprit);
+        if (msi_comm_check_abort(comm) == MST_OK) comm->hooks.say_lost(context, culprit, false);
     } else {
         bool other = blamed_rank != rank && (blamed_rank != comm->rank || status == MST_ERR_MISMATCH);
         msi_fail(
