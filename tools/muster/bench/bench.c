@@ -99,6 +99,12 @@ double bench_thread_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+const char *bench_name(int i, const char **help) {
+    if (i >= BENCHMARKS) return NULL;
+    *help = benchmarks[i].help;
+    return benchmarks[i].name;
+}
+
 static void list_benchmarks(void) {
     printf("usage: muster bench OPERATION ... [option ...]\n"
            "       muster bench NAME [option ...]\n\n"

@@ -38,12 +38,12 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench store",
-    "",
-    "Measures muster's store server and PyTorch's in one run.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench store",
+    .operands = "",
+    .summary = "Measures muster's store server and PyTorch's in one run.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster bench store --clients 16 --barrier 64\n",
 };
 
 struct server {

@@ -33,7 +33,7 @@ static const struct opt options[] = {
     {"json", 0, OPT_FLAG, NULL, "print JSON", FIELD(json)},
     {"env", 0, OPT_FLAG, NULL, "list every MUSTER_* setting: its value, its default and its meaning",
      FIELD(env)},
-    {"man-table", 0, OPT_FLAG, NULL, "with --env: print the list as source of the manual page",
+    {"man-table", 0, OPT_FLAG | OPT_HIDDEN, NULL, "with --env: print the list as source of the manual page",
      FIELD(man_table)},
     {"operations", 0, OPT_FLAG, NULL, "show which operations each backend does itself and which are composed",
      FIELD(operations)},
@@ -47,7 +47,7 @@ static const struct opt options[] = {
     {"hosts", 0, OPT_NUMBER, "N", "on N hosts (default 1)", PLAN(hosts), 1, 100000},
     {"bytes", 0, OPT_STRING, "SIZE", "the size of the tensor, such as 64K or 1M (default 1M)", PLAN(bytes), 0,
      0},
-    {"dtype", 0, OPT_STRING, "NAME", "the type of its elements (default f32)", PLAN(dtype), 0, 0},
+    {"dtype", 0, OPT_STRING, "DTYPE", "the type of its elements (default f32)", PLAN(dtype), 0, 0},
     {"rank", 0, OPT_NUMBER, "R", "show the steps of rank R (default 0)", PLAN(rank), 0, 99999},
     {"root", 0, OPT_NUMBER, "R", "the root (default 0)", PLAN(root), 0, 99999},
     {"algo", 0, OPT_STRING, "LIST", "as with MUSTER_ALGO=LIST, such as all_reduce:ring,broadcast:tree",
@@ -55,8 +55,8 @@ static const struct opt options[] = {
     {"model", 0, OPT_STRING, "FILE", "use the cost model that `muster tune` wrote", PLAN(model), 0, 0},
     {"deterministic", 0, OPT_FLAG, NULL, "only algorithms that reduce in rank order", PLAN(deterministic), 0,
      0},
-    {"schedule", 0, OPT_STRING, "KIND",
-     "draw a pipeline schedule: stream, forward, gpipe, 1f1b or interleaved", SCHED(kind), 0, 0},
+    {"schedule", 0, OPT_STRING, "stream|forward|gpipe|1f1b|interleaved",
+     "draw a pipeline schedule", SCHED(kind), 0, 0},
     {"stages", 0, OPT_NUMBER, "N", "with --schedule: N stages (default 4)", SCHED(stages), 1, 4096},
     {"microbatches", 0, OPT_NUMBER, "N", "N micro-batches (default twice the stages; stream: 1 per batch)",
      SCHED(micros), 1, 1 << 20},
@@ -80,6 +80,11 @@ static const struct opt_command command = {
     .summary = "Shows how muster was built and what it finds on this machine.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .examples = "  muster info                                          what muster finds here\n"
+                "  muster info --env                                    all settings and their values\n"
+                "  muster info --plan all_reduce --hosts 2 --ranks 8    the algorithm, and why\n"
+                "  muster info --mesh dp=2,tp=4                         ranks and groups of a mesh\n"
+                "  muster info --schedule 1f1b --stages 4               what each stage does when\n",
 };
 
 int info_print_json(struct msi_buf *json) {

@@ -5,9 +5,9 @@
 #define RANGE(name, least, most) offsetof(struct run_options, name), least, most
 
 static const struct opt options[] = {
-    {"nproc-per-node", 'n', OPT_STRING | OPT_STAYS_HERE, "N",
-     "ranks to start on this host (default 1), or cpu, gpu or auto for one\n"
-     "per processor, per NVIDIA device, or per device if there are any",
+    {"nproc-per-node", 'n', OPT_STRING | OPT_STAYS_HERE, "N|cpu|gpu|auto",
+     "ranks to start on this host (default 1), or one per processor, per\n"
+     "NVIDIA device, or per device if there are any; also -np N",
      FIELD(nproc)},
     {"nnodes", 0, OPT_STRING | OPT_STAYS_HERE, "N",
      "nodes of the job (default 1), each started with the same options;\n"
@@ -32,7 +32,7 @@ static const struct opt options[] = {
      "last_call_timeout=SECONDS: how long to wait for more after that,\n"
      "up to MAX (default 30)",
      FIELD(rdzv_conf)},
-    {"rdzv-backend", 0, OPT_STRING, "NAME", "c10d or static; both mean the same here", FIELD(rdzv_backend)},
+    {"rdzv-backend", 0, OPT_STRING, "c10d|static", "accepted as by torchrun; both mean the same here", FIELD(rdzv_backend)},
     {"standalone", 0, OPT_FLAG | OPT_STAYS_HERE, NULL, "one node and a free port, which is the default",
      FIELD(standalone)},
     {"max-restarts", 0, OPT_NUMBER, "N", "restart all ranks after a failure, at most N times (default 0)",
@@ -57,11 +57,11 @@ static const struct opt options[] = {
     {"tee", 't', OPT_STRING, "WHAT", "write to these files and show it; WHAT as for --redirects", FIELD(tee)},
     {"local-ranks-filter", 0, OPT_STRING, "RANKS", "show the output of these local ranks only, such as 0,2",
      FIELD(filter)},
-    {"bind", 0, OPT_STRING, "HOW",
-     "bind each rank to processors: cores (an equal share), numa (by NUMA\n"
-     "node) or none (default)",
+    {"bind", 0, OPT_STRING, "cores|numa|none",
+     "bind each rank to processors: an equal share of the cores, a NUMA\n"
+     "node, or not at all (default)",
      FIELD(bind)},
-    {"numa-binding", 0, OPT_STRING, "HOW", "the same as --bind; node means numa", FIELD(numa_binding)},
+    {"numa-binding", 0, OPT_STRING, "node|cores|none", "the same as --bind; node means numa", FIELD(numa_binding)},
     {"env", 0, OPT_STRINGS | OPT_STAYS_HERE, "NAME=VALUE",
      "set a variable for the ranks; NAME alone copies the launcher's value;\n"
      "may be repeated",
@@ -86,7 +86,7 @@ static const struct opt options[] = {
      FIELD(ssh_local)},
     {"remote-muster", 0, OPT_STRING | OPT_STAYS_HERE, "PATH",
      "the muster program on the other hosts (default: the path of this one)", FIELD(remote_muster)},
-    {"agent", 0, OPT_NUMBER | OPT_STAYS_HERE, "COLOURS", "internal: set by --hosts on other hosts",
+    {"agent", 0, OPT_NUMBER | OPT_STAYS_HERE | OPT_HIDDEN, "COLOURS", "internal: set by --hosts on other hosts",
      RANGE(agent, 0, 3)},
     {"verbose", 'v', OPT_FLAG, NULL, "print the address of the store, the run id and the bindings",
      FIELD(verbose)},
@@ -105,4 +105,8 @@ const struct opt_command run_command = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stops_at_operand = true,
+    .examples = "  muster run -n 4 ./program                          four ranks on this machine\n"
+                "  muster run -n 4 --prof ./program                   and a table of communication times\n"
+                "  muster run --hosts a,b:2 -n 4 ./program            four ranks on a, two on b\n"
+                "  muster run -n 2 python3 train.py                   a PyTorch script, as with torchrun\n",
 };

@@ -115,7 +115,12 @@ static void print_help(FILE *to) {
     for (size_t i = 0; i < store_n_actions; i++)
         fprintf(to, "  %-6s %-11s %s\n", store_actions[i].name, store_actions[i].operands,
                 store_actions[i].help);
-    fputs("\n'muster store ACTION --help' lists its options.\n", to);
+    fputs("\n'muster store ACTION --help' lists its options.\n"
+          "\nexamples:\n"
+          "  muster store serve --port 29500 &    host a store on this machine\n"
+          "  muster store set greeting hello\n"
+          "  muster store get greeting\n",
+          to);
 }
 
 int cmd_store(int argc, char **argv) {

@@ -34,16 +34,18 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster tune",
-    "",
-    "Measures every collective algorithm between ranks on two or more hosts and writes a cost model, by "
+    .name = "muster tune",
+    .operands = "",
+    .summary = "Measures every collective algorithm between ranks on two or more hosts and writes a cost model, by "
     "which\n"
     "programs select algorithms (MUSTER_MODEL). Start it as you start your program, with RANK, WORLD_SIZE,\n"
     "MASTER_ADDR and MASTER_PORT set. Without them it starts ranks on this machine and simulates several\n"
     "hosts; then it measures the loopback interface, not your network.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster tune > model                                 simulated hosts, to try it\n"
+                "  muster run --hosts a,b -n 4 muster tune -o model    8 ranks on 2 hosts\n"
+                "  MUSTER_MODEL=model muster run -n 4 ./program        use the model\n",
 };
 
 /* Executes `muster run`, which starts this program as ranks, with the same arguments and -n. */

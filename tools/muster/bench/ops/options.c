@@ -14,17 +14,17 @@ static const int64_t largest = (int64_t)4 << 30;
 #define AT(field) offsetof(struct ops_options, field)
 
 static const struct opt options[] = {
-    {"backend", 'b', OPT_STRING, "LIST",
+    {"backend", 'b', OPT_STRING, "BACKEND,...",
      "through muster: native, mpi, mpi:openmpi, mpi:mpich, gloo, nccl,\n"
      "and modules in MUSTER_BACKEND_PATH; called directly:\n"
      "openmpi, mpich, torch (default native,openmpi,mpich)",
      AT(backends), 0, 0},
-    {"ranks", 'n', OPT_STRING, "LIST", "numbers of ranks (default 2)", AT(ranks), 0, 0},
+    {"ranks", 'n', OPT_STRING, "N,...", "numbers of ranks (default 2)", AT(ranks), 0, 0},
     {"bytes", 0, OPT_STRING, "MIN:MAX:N",
      "sizes from MIN to MAX, each N times the previous one; 1M is one\nsize (default 4:64M:4)", AT(bytes), 0,
      0},
-    {"dtype", 't', OPT_STRING, "LIST", "f32, bf16, f16, f64, i32, ... (default f32)", AT(dtypes), 0, 0},
-    {"buffers", 0, OPT_STRING, "LIST",
+    {"dtype", 't', OPT_STRING, "DTYPE,...", "f32, bf16, f16, f64, i32, ... (default f32)", AT(dtypes), 0, 0},
+    {"buffers", 0, OPT_STRING, "hot|rotate|symmetric,...",
      "hot: the same in each call; rotate: several sets, larger than the\ncache; symmetric: from mst_alloc "
      "(default hot)",
      AT(buffers), 0, 0},
@@ -49,12 +49,14 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench",
-    "operation ...",
-    "Measures operations with one or more backends in one run; 'muster bench' lists the choices.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench",
+    .operands = "operation ...",
+    .summary = "Measures operations with one or more backends in one run; 'muster bench' lists the choices.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster bench all_reduce                             muster and the installed MPIs, 2 ranks\n"
+                "  muster bench all_reduce -b native -n 4 --bytes 1M   muster alone, one size\n"
+                "  muster bench all --json all.json --plot all.svg     everything, with a chart\n",
 };
 
 /* near is a similar name, or NULL. */
