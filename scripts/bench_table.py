@@ -48,13 +48,12 @@ def version_of(command):
 
 
 def processor():
-    info = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster")
+    tool = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster")
     try:
-        out = subprocess.run((info, "info"), capture_output=True, text=True, timeout=20, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        out = ""
-    found = re.search(r"^\s*(?:cpu|processor)\W+(.+)$", out, re.M | re.I)
-    return found[1].strip() if found else first_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)$") or "unknown"
+        done = subprocess.run((tool, "info", "--json"), capture_output=True, text=True, timeout=20, check=True)
+        return json.loads(done.stdout)["machine"]["cpu"]
+    except (OSError, subprocess.SubprocessError):
+        return first_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)$") or "unknown"
 
 
 def machine():
