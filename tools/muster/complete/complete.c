@@ -64,7 +64,8 @@ static void offer_value(const struct opt *option, const char *word, size_t start
     } else if (!strcmp(name, "DTYPE")) {
         for (int i = 0; i < LOOP_DTYPES; i++) offer(word, word, start, loop_dtypes[i].name, "");
     } else if (!strcmp(name, "COLLECTIVE")) {
-        for (int i = 0; i < MSI_KIND_COUNT; i++) offer(word, word, start, msi_coll_name((enum msi_kind)i), "");
+        for (int i = 0; i < MSI_KIND_COUNT; i++)
+            offer(word, word, start, msi_coll_name((enum msi_kind)i), "");
     } else if (strchr(name, '|')) {
         offer_items(word, word, start, name, '|');
     }
@@ -155,7 +156,8 @@ static int complete_store(const struct command *command, char **words, int n) {
     for (size_t i = 0; n == 1 && i < store_n_actions; i++)
         offer(words[0], "", 0, store_actions[i].name, store_actions[i].help);
     for (size_t i = 0; n > 1 && i < store_n_actions; i++)
-        if (!strcmp(words[0], store_actions[i].name)) return complete_after(command, words[0], words + 1, n - 1);
+        if (!strcmp(words[0], store_actions[i].name))
+            return complete_after(command, words[0], words + 1, n - 1);
     if (n == 1) offer(words[0], "", 0, "--help", "list the actions");
     return EXIT_DONE;
 }

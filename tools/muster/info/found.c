@@ -275,5 +275,6 @@ void info_print_found(const struct msi_settings *settings) {
     bool has_master = print_launcher(&master);
     print_network(settings, has_master ? &master : NULL);
     info_print_backends();
-    printf("\n'muster info --env' lists the settings, 'muster info --json' prints all of this for programs.\n");
+    printf(
+        "\n'muster info --env' lists the settings, 'muster info --json' prints all of this for programs.\n");
 }

@@ -51,8 +51,8 @@ static const struct opt options[] = {
     {"model", 0, OPT_STRING, "FILE", "use the cost model that `muster tune` wrote", PLAN(model), 0, 0},
     {"deterministic", 0, OPT_FLAG, NULL, "only algorithms that reduce in rank order", PLAN(deterministic), 0,
      0},
-    {"schedule", 0, OPT_STRING, "stream|forward|gpipe|1f1b|interleaved",
-     "draw a pipeline schedule", SCHED(kind), 0, 0},
+    {"schedule", 0, OPT_STRING, "stream|forward|gpipe|1f1b|interleaved", "draw a pipeline schedule",
+     SCHED(kind), 0, 0},
     {"stages", 0, OPT_NUMBER, "N", "with --schedule: N stages (default 4)", SCHED(stages), 1, 4096},
     {"microbatches", 0, OPT_NUMBER, "N", "N micro-batches (default twice the stages; stream: 1 per batch)",
      SCHED(micros), 1, 1 << 20},
@@ -150,7 +150,8 @@ static void print_settings(const struct msi_settings *settings) {
         else if (!getenv(row->name))
             printf("%s=%s (default)\n", row->name, value);
         else
-            printf("%s=%s (set; the default is %s)\n", row->name, value, *row->preset ? row->preset : "empty");
+            printf("%s=%s (set; the default is %s)\n", row->name, value,
+                   *row->preset ? row->preset : "empty");
         printf("    ");
         info_print_wrapped(4, 4, row->help);
     }
