@@ -36,6 +36,7 @@ KEYS = (
 # Other tests check for leaks. Many ranks end here, and the leak check of each scans all shared memory.
 QUIET = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 SCRIPT = os.path.join(os.environ.get("MUSTER_SOURCE_DIR", "."), "scripts", "bench_table.py")
+CHART = os.path.join(os.path.dirname(SCRIPT), "bench_chart.py")
 # A CUDA runtime and an NCCL that need no GPU.
 FAKES = {
     f"MUSTER_{setting}_LIBRARY": os.path.join(os.path.dirname(MUSTER), "tests", f"libfake_{name}.so")
@@ -461,6 +462,35 @@ class Others(Bench):
         self.assertEqual((rc, err), (0, b""))
         self.assertEqual(len(re.findall(rb"(?m)^[a-z_() ]+ [\d.]+(?: +-?[\d.]+)?$", out)), 6)
         self.assertEqual(self.bench("prof", "--rounds", 1, "--way", "flight"), (0, b"", b""))
+
+    def test_the_chart_of_the_readme(self):
+        figures, picture = self.path("figures.json"), self.path("chart.svg")
+        with open(figures, "w", encoding="utf-8") as file:
+            for op in ("all_reduce", "send_recv", "gather"):
+                for k, backend in enumerate(("native", "openmpi", "mpich", "gloo", "mpi")):
+                    for size in (4, 1024, 2**20):
+                        line = {"backend": backend, "op": op, "dtype": "f32", "ranks": 2, "hosts": 1, "bytes": size}
+                        print(json.dumps({**line, "us_median": 0.3 * (k + 1) * (1 + size / 1000)}), file=file)
+        pictures = []
+        for _ in range(2):
+            subprocess.run([sys.executable, CHART, picture, figures], check=True, timeout=60)
+            with open(picture, encoding="utf-8") as file:
+                pictures.append(file.read())
+        self.assertEqual(*pictures)
+        self.assertIn("prefers-color-scheme: dark", pictures[0])
+        space = "{http://www.w3.org/2000/svg}"
+        root = ET.fromstring(pictures[0])
+        self.assertEqual(root.get("width"), "800")
+        lines = list(root.iter(space + "polyline"))
+        self.assertEqual(sorted(line.get("class") for line in lines), sorted(2 * ["line gloo", "line mpich", "line native", "line openmpi"]))
+        heights = [[float(point.split(",")[1]) for point in line.get("points").split()] for line in lines]
+        self.assertTrue(all(ys == sorted(ys, reverse=True) for ys in heights), "longer times are higher")
+        words = [text.text for text in root.iter(space + "text")]
+        for word in ("all_reduce", "send_recv", "muster", "Open MPI", "MPICH", "Gloo", "1 µs", "4 B", "1 KiB"):
+            self.assertIn(word, words)
+        self.assertRegex(" ".join(words), r"2 ranks on one host, f32.* cores of a .*muster \d")
+        rc = subprocess.run([sys.executable, CHART, picture, figures, "scatter"], capture_output=True, timeout=60, check=False)
+        self.assertIn(b"no results of these operations", rc.stderr)
 
     def test_the_tables_of_a_document(self):
         figures, document = self.path("figures.json"), self.path("page.md")

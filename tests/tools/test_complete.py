@@ -86,13 +86,15 @@ class Complete(ToolTest):
                 self.assertFalse(options & set(INTERNAL))
 
     def test_every_option_of_the_manual(self):
-        for page in ("run", "info", "tune", "report"):
+        bench = set.union(*(self.documented("bench", name) for name in ("all", *BENCHMARKS)))
+        for page in ("run", "info", "tune", "report", "bench"):
             with open(os.path.join(SOURCE, f"man/muster-{page}.1"), encoding="utf-8") as file:
                 text = file.read()
             heads = " ".join(re.findall(r"(?m)^\.It.* Fl .*$", text))
             options = {"--" + name for name in re.findall(r" Fl -([\w-]+)", heads)}
             self.assertGreater(len(options), 3)
-            long = {option for option in self.documented(page) if option.startswith("--")}
+            known = bench if page == "bench" else self.documented(page)
+            long = {option for option in known if option.startswith("--")}
             self.assertEqual(options | {"--help"}, long, page)
             for name in INTERNAL:
                 self.assertNotIn(name.replace("--", "Fl -"), text)
