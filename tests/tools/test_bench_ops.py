@@ -70,7 +70,7 @@ class Bench(ToolTest):
     def bench(self, *words, env=None):
         """Exit status, output, and errors without the announcement, which is in self.announced."""
         rc, out, err = self.muster("bench", *words, env={**QUIET, **(env or {})})
-        self.announced, err = re.fullmatch(rb"(muster bench: measures .*\n)?((?s:.*))", err).groups()
+        self.announced, err = re.fullmatch(rb"(muster bench(?:: measures| \w+: starts) .*\n)?((?s:.*))", err).groups()
         return rc, out, err
 
     def json_of(self, *words, rc=0, env=None):
@@ -216,7 +216,7 @@ class Figures(Bench):
 
     @unittest.skipUnless(MPI, "Open MPI is not installed")
     def test_an_mpi_in_place(self):
-        lines, out, _ = self.json_of("all", *SMALL, "--backend", MPI, "--ranks", 3, "--place", "in")
+        lines, out, _ = self.json_of("all", *SMALL, "--backend", MPI, "--place", "in")
         self.assertEqual({line["op"] for line in lines if line["in_place"]}, set(OPS) - set(ONE_FORM))
         for line in lines:
             self.check_line(line)
@@ -437,6 +437,7 @@ class Others(Bench):
         with tempfile.TemporaryDirectory() as empty:
             rc, out, err = self.bench("init", *options, "--csv", table, env={"PATH": empty})
         self.assertEqual((rc, err), (0, b""), out)
+        self.assertIn(b"starts worlds of 2 processes on this machine, 2 times each, with muster,mpich,torch", self.announced)
         self.assertIn(b"MPICH is skipped: cannot find 'mpirun' in PATH", out)
         self.assertIn(b"torch gloo is skipped: /bin/false fails: no output", out)
         with open(table, newline="", encoding="utf-8") as file:

@@ -85,6 +85,19 @@ class Complete(ToolTest):
                 self.assertEqual(set(bash(f"muster {' '.join(words)} -")), options)
                 self.assertFalse(options & set(INTERNAL))
 
+    def test_help(self):
+        """Every help text fits a terminal, says what the command does, and has an example."""
+        commands = [(), ("run",), ("info",), ("tune",), ("report",), ("store",), ("store", "get"), ("store", "serve"), ("bench",)]
+        for words in (*commands, ("bench", "all"), *(("bench", b) for b in BENCHMARKS)):
+            text = self.muster(*words, "--help")[1].decode()
+            self.assertTrue(text.startswith(f"usage: muster {' '.join(w for w in words if w != 'all')}".rstrip()), words)
+            for line in text.splitlines():
+                self.assertLessEqual(len(line), 100, (words, line))
+                self.assertEqual(line, line.rstrip())
+            self.assertRegex(text, rf"\nexamples:\n(.*\n)*  (MUSTER_\w+=\w+ )?muster .*{words[0] if words else 'run'}", words)
+            for name in INTERNAL:
+                self.assertNotIn(name, text)
+
     def test_every_option_of_the_manual(self):
         bench = set.union(*(self.documented("bench", name) for name in ("all", *BENCHMARKS)))
         for page in ("run", "info", "tune", "report", "bench"):

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX_LEN = 64, LABEL_MAX = 80, LABEL_WIDTH_MOST = 30 };
+enum { NAME_MAX_LEN = 64, LABEL_MAX = 80, LABEL_WIDTH_MOST = 24 };
 
 struct parser {
     const struct opt_command *command;
@@ -128,9 +128,9 @@ static size_t write_label(const struct opt *option, char label[LABEL_MAX]) {
 
 static void print_option(const struct opt *option, size_t width) {
     char label[LABEL_MAX];
-    bool long_label = write_label(option, label) > width;
-    printf("  %-*s  ", (int)width, label);
-    if (long_label) printf("\n  %-*s  ", (int)width, "");
+    bool own_line = write_label(option, label) > width;
+    if (own_line) printf("  %s\n", label);
+    printf("  %-*s  ", (int)width, own_line ? "" : label);
     for (const char *c = option->help; *c; c++) {
         putchar(*c);
         if (*c == '\n') printf("  %-*s  ", (int)width, "");

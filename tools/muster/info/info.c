@@ -73,7 +73,9 @@ static const struct opt options[] = {
 static const struct opt_command command = {
     .name = "muster info",
     .operands = "",
-    .summary = "Shows how muster was built and what it finds on this machine.",
+    .summary =
+        "Shows how muster was built and what it finds on this machine. With --env, --operations, --mesh,\n"
+        "--plan or --schedule it shows settings, backends, meshes, algorithms or pipelines instead.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .examples = "  muster info                                          what muster finds here\n"

@@ -34,7 +34,9 @@ static const struct opt options[] = {
 static const struct opt_command command = {
     .name = "muster report",
     .operands = "DIR",
-    .summary = "Analyses the traces (MUSTER_TRACE=DIR) and flight recordings of a run.",
+    .summary =
+        "Shows where the time of a run went, and which rank is behind in a job that hangs. DIR has the\n"
+        "traces of the ranks (muster run --trace DIR) or, after a failure, their last operations.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .examples = "  muster run -n 4 --trace out ./program   write traces to the directory out\n"
