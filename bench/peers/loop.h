@@ -10,8 +10,8 @@
  * each batch the ends of the last output are overwritten with a poison value; afterwards they must be right.
  * Wrong elements are counted and the measurement continues.
  *
- * In place, the smaller of the two buffers is this rank's part of the larger one. Results overwrite inputs, so
- * reductions are timed with zeros, and only the checked calls have other values.
+ * In place, the smaller of the two buffers is this rank's part of the larger one. Results overwrite inputs,
+ * so calls are timed with zeros, and only the checked calls have other values.
  *
  * Usage: PROGRAM OPERATION DTYPE SIZES COVER SECONDS BIND PLACE RESULTS. SIZES are bytes of the whole buffer,
  * separated by commas. COVER is 0 for one set of buffers, or the number of bytes of several sets that are

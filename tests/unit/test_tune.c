@@ -24,7 +24,7 @@ static void make_points(void) {
         }
 }
 
-/* Sets the times by true prices, these multiples of the defaults; noise is the share by which samples differ. */
+/* Sets the times by true prices, these multiples of the defaults; samples differ by the share noise. */
 static void set_times(const double factors[MSI_COST_TERMS], double noise) {
     for (int i = 0; i < tune.n; i++) {
         struct tune_point *p = &tune.points[i];

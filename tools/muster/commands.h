@@ -27,7 +27,7 @@ int cmd_store(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_report(int argc, char **argv);
-/* Internal, for the completion of shells: the words after "muster"; prints the candidates for the last one. */
+/* Internal, for shells: gets the words after "muster __complete"; prints candidates for the last one. */
 int cmd_complete(int argc, char **argv);
 
 #endif

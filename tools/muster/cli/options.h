@@ -3,8 +3,8 @@
  *
  * The value of an option is stored in a struct of the command, at the offset in the table. The parser
  * understands --name VALUE and --name=VALUE, bundled letters (-abn4), an underscore in place of a dash in a
- * long name, mpirun's -np and --np for the letter n, and "--" as the end of the options. Messages go to stderr as one line that begins with the
- * command's name.
+ * long name, mpirun's -np and --np for the letter n, and "--" as the end of the options. Messages go to
+ * stderr as one line that begins with the command's name.
  */
 #ifndef MUSTER_TOOL_CLI_OPTIONS_H
 #define MUSTER_TOOL_CLI_OPTIONS_H

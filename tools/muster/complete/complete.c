@@ -2,10 +2,10 @@
  * complete.c - the words that a shell may complete, for the scripts in this directory. Internal: `muster
  * __complete WORD ...` gets the words after "muster" and prints the candidates for the last one.
  *
- * The candidates come from the tables that parse the command line, so that they are those of --help. A line is
- * "WORD<tab>DESCRIPTION", or one of ":files", ":dirs" and ":command" if the shell itself knows the candidates.
- * The name of an option's value says what it may be: "a|b" are choices, FILE is a file, and ",..." marks a
- * list.
+ * The candidates come from the tables that parse the command line, so that they are those of --help. A line
+ * is "WORD<tab>DESCRIPTION", or one of ":files", ":dirs" and ":command" if the shell itself knows the
+ * candidates. The name of an option's value says what it may be: "a|b" are choices, FILE is a file, and
+ * ",..." marks a list.
  */
 #include "bench/bench.h"
 #include "bench/ops/ops.h"

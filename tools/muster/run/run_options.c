@@ -25,7 +25,8 @@ static const struct opt options[] = {
      "bind each rank to processors: an equal share of the cores, a NUMA\n"
      "node, or not at all (default)",
      FIELD(bind)},
-    {"numa-binding", 0, OPT_STRING, "node|cores|none", "the same as --bind; node means numa", FIELD(numa_binding)},
+    {"numa-binding", 0, OPT_STRING, "node|cores|none", "the same as --bind; node means numa",
+     FIELD(numa_binding)},
     {"no-prefix", 0, OPT_FLAG, NULL,
      "do not prefix lines with their rank; ranks write to the output directly", FIELD(no_prefix)},
     {"verbose", 'v', OPT_FLAG, NULL, "print the address of the store, the run id and the bindings",
@@ -87,11 +88,12 @@ static const struct opt options[] = {
      RANGE(master_port, 0, 65535)},
     {"standalone", 0, OPT_FLAG | OPT_STAYS_HERE, NULL, "one node and a free port, which is the default",
      FIELD(standalone)},
-    {"rdzv-backend", 0, OPT_STRING, "c10d|static", "accepted as by torchrun; both mean the same here", FIELD(rdzv_backend)},
+    {"rdzv-backend", 0, OPT_STRING, "c10d|static", "accepted as by torchrun; both mean the same here",
+     FIELD(rdzv_backend)},
     {"monitor-interval", 0, OPT_SECONDS, "SECONDS", "ignored: ranks are watched without polling",
      RANGE(monitor_interval, 0, 86400)},
-    {"agent", 0, OPT_NUMBER | OPT_STAYS_HERE | OPT_HIDDEN, "COLOURS", "internal: set by --hosts on other hosts",
-     RANGE(agent, 0, 3)},
+    {"agent", 0, OPT_NUMBER | OPT_STAYS_HERE | OPT_HIDDEN, "COLOURS",
+     "internal: set by --hosts on other hosts", RANGE(agent, 0, 3)},
 };
 
 const struct opt_command run_command = {

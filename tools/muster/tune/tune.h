@@ -53,7 +53,7 @@ mst_status tune_measure(struct tune *tune, const struct msi_model *model);
  */
 int tune_fit(const struct tune *tune, struct msi_model *model, bool kept[MSI_COST_TERMS]);
 
-/* How much longer the longest sample of a point is than the shortest; 0.1 is 10 %. The median of all points. */
+/* How much longer the longest sample of a point is than the shortest, as a share; the median of all. */
 double tune_spread(const struct tune *tune);
 
 /* The time that the model predicts, in seconds. */
