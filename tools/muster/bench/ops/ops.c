@@ -42,12 +42,15 @@ bool ops_is_alone(const struct ops_bench *b) {
 
 /*
  * Is an operation measured in this form? Messages and barriers have one form. A broadcast of the MPIs and of
- * torch is in place; compared with others, that of muster is, too.
+ * torch is in place; compared with others, that of muster is, too. So are reductions of torch; compared with
+ * others, they count as out of place.
  */
 static bool has_form(const struct ops_bench *b, enum loop_op op, bool in_place) {
+    bool torch_is_in_place = op == LOOP_ALL_REDUCE || op == LOOP_REDUCE;
     const char *place = b->o.place ? b->o.place : ops_is_alone(b) ? "both" : "out";
     if (op == LOOP_SEND_RECV || op == LOOP_BARRIER) return !in_place;
     if (op == LOOP_BROADCAST && (b->n_backends > 1 || !b->backends[0].engine)) return in_place;
+    if (b->n_backends == 1 && b->backends[0].kind == BENCH_TORCH && torch_is_in_place) return in_place;
     return strcmp(place, "both") == 0 || in_place == (strcmp(place, "in") == 0);
 }
 
