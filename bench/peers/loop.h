@@ -62,6 +62,7 @@ struct loop_state {
     struct loop_pattern values, sums;
     size_t bytes, in_count, out_count, in_stride, out_stride; /* counts of one set; strides in bytes */
     unsigned char *in, *out;                                  /* all sets */
+    size_t in_shift, out_shift;                               /* bytes before the buffer in its set */
     int sets, set;
     size_t token; /* the element of the pattern that the next batch of broadcasts sends */
     size_t wrong; /* elements so far */
@@ -114,15 +115,8 @@ static inline int loop_shares(const struct loop_state *s) {
 
 /* Selects the current set of buffers. */
 static inline void loop_select_set(struct loop_state *s) {
-    struct loop_call *c = &s->call;
-    unsigned char *in = s->in + (size_t)s->set * s->in_stride, *out = s->out + (size_t)s->set * s->out_stride;
-    size_t mine = (size_t)c->rank * c->block * s->plan->dtype->element;
-    if (loop_shares(s) && (c->op == LOOP_ALL_GATHER || c->op == LOOP_GATHER)) in += mine;
-    if (loop_shares(s) &&
-        (c->op == LOOP_SCATTER || (c->op == LOOP_REDUCE_SCATTER && !s->backend->result_first)))
-        out += mine;
-    c->in = in;
-    c->out = out;
+    s->call.in = s->in + (size_t)s->set * s->in_stride + s->in_shift;
+    s->call.out = s->out + (size_t)s->set * s->out_stride + s->out_shift;
 }
 
 /* One call; then the next root and the next set. */
@@ -287,6 +281,10 @@ static inline void loop_set_up(struct loop_state *s, size_t bytes) {
     s->sets = 1;
     if (s->plan->cover > 0 && set > 0)
         s->sets = (int)loop_clamp((double)(s->plan->cover / set) + 1, 2, LOOP_SETS_MOST);
+    size_t mine = loop_shares(s) ? (size_t)c->rank * c->block * dtype->element : 0;
+    s->in_shift = c->op == LOOP_ALL_GATHER || c->op == LOOP_GATHER ? mine : 0;
+    s->out_shift =
+        c->op == LOOP_SCATTER || (c->op == LOOP_REDUCE_SCATTER && !s->backend->result_first) ? mine : 0;
     loop_make_pattern(&s->values, dtype, period, 1);
     loop_make_pattern(&s->sums, dtype, period, s->backend->size);
 }

@@ -233,7 +233,10 @@ static bool run_all(struct ops_bench *b) {
 static void remove_unusable(struct ops_bench *b) {
     int n = 0;
     for (int backend = 0; backend < b->n_backends; backend++)
-        if (b->backends[backend].why_not[0] == '\0') b->backends[n++] = b->backends[backend];
+        if (b->backends[backend].why_not[0] == '\0') {
+            if (n != backend) b->backends[n] = b->backends[backend];
+            n++;
+        }
     b->n_backends = n;
 }
 
