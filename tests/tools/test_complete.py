@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -38,12 +39,11 @@ def bash(line):
     return out.split()
 
 
-def typed(shell, setup, line, expected, directory):
+def typed(shell, setup, line, expected, home):
     """Types a line and a tab into an interactive shell. True if the expected text appears within the time limit."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.chdir(directory)
-        os.execvpe(shell[0], shell, {**ENV, "PS1": "$ ", "HOME": directory})
+        os.execvpe(shell[0], shell, {**ENV, "PS1": "$ ", "HOME": home})
     try:
         os.write(terminal, (setup + "; echo rea''dy\n").encode())
         seen, sent, end = "", False, time.monotonic() + 30
@@ -61,6 +61,12 @@ def typed(shell, setup, line, expected, directory):
 
 
 class Complete(ToolTest):
+    def setUp(self):
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.home = directory.name
+
     def documented(self, *words):
         """The options that --help of a command lists, long and short."""
         rc, out, err = self.muster(*words, "--help")
@@ -129,21 +135,21 @@ class Complete(ToolTest):
 
     def test_bash_at_a_terminal(self):
         setup = f"source {SCRIPTS}/muster.bash"
-        self.assertTrue(typed(["bash", "--norc", "-i"], setup, "muster run --bind=nu", "muster run --bind=numa", SCRIPTS))
+        self.assertTrue(typed(["bash", "--norc", "-i"], setup, "muster run --bind=nu", "muster run --bind=numa", self.home))
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh_at_a_terminal(self):
         setup = f"unsetopt zle_bracketed_paste; fpath=({SCRIPTS} $fpath); autoload -U compinit; compinit -u -D"
         shell = ["zsh", "-f", "-i"]
-        self.assertTrue(typed(shell, setup, "muster run --verb", "ose", SCRIPTS))
-        self.assertTrue(typed(shell, setup, "muster bench --backend native,openm", "pi", SCRIPTS))
+        self.assertTrue(typed(shell, setup, "muster run --verb", "ose", self.home))
+        self.assertTrue(typed(shell, setup, "muster bench --backend native,openm", "pi", self.home))
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish(self):
         script = os.path.join(SCRIPTS, "muster.fish")
         for line, expected in (("muster run --verb", "--verbose"), ("muster run --bind=nu", "--bind=numa"), ("muster sto", "store")):
             command = ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"]
-            out = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=60, check=True).stdout
+            out = subprocess.run(command, env={**ENV, "HOME": self.home}, capture_output=True, text=True, timeout=60, check=True).stdout
             self.assertEqual([candidate.split("\t")[0] for candidate in out.splitlines()], [expected])
 
 
