@@ -1,4 +1,4 @@
-/* test_tune_fit.c - "muster tune" fits synthetic measurements, and doubts those that it should not believe. */
+/* test_tune_fit.c - "muster tune" fits synthetic measurements, and doubts those that it should not trust. */
 #include "../tools/muster/tune/fit.c"
 #include "../tools/muster/tune/report.c"
 #include "harness.h"
