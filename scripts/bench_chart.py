@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""bench_chart.py PICTURE JSON [OPERATION ...] - draws the times of `muster bench --json` over the message size, for the README.
+"""bench_chart.py [--note TEXT] PICTURE JSON [OPERATION ...] - draws the times of `muster bench --json` over the message size, for the README.
 
 There is a panel for each operation (default: all_reduce and send_recv) and a line for each backend, with logarithmic axes. The picture
-has its own background, so that it is readable on light and dark pages. The same results on the same machine give the same picture.
+has its own background, so that it is readable on light and dark pages. TEXT follows the caption. The same results on the same machine give the same picture.
 """
 
+import argparse
 import math
 import re
 import sys
@@ -91,7 +92,7 @@ def caption(lines, backends):
     return (what + "".join(f"; {name} through muster" for name in through), machine_name(), versions)
 
 
-def draw(lines, ops):
+def draw(lines, ops, note):
     lines = [line for line in lines if line["op"] in ops and line["backend"] in BACKENDS and line["bytes"] > 0]
     ops = [op for op in ops if any(line["op"] == op for line in lines)]
     if not ops:
@@ -113,18 +114,23 @@ def draw(lines, ops):
         for backend in reversed(backends):
             points = [(line["bytes"], line["us_median"]) for line in lines if (line["op"], line["backend"]) == (op, backend)]
             out += panel.line(backend, points) if points else []
-    for k, text in enumerate(caption(lines, backends)):
+    *texts, last = caption(lines, backends)
+    for k, text in enumerate((*texts, f"{last}; {note}" if note else last)):
         out.append(f'<text class="soft" x="{LEFT}" y="{bottom + 48 + 18 * k}">{escape(text)}</text>')
     return "\n".join(out + ["</svg>", ""])
 
 
-def main(picture, path, *ops):
-    text = draw(read(path), ops or ("all_reduce", "send_recv"))
-    with open(picture, "w", encoding="utf-8") as file:
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--note")
+    options.add_argument("picture")
+    options.add_argument("json")
+    options.add_argument("operation", nargs="*")
+    given = options.parse_args()
+    text = draw(read(given.json), given.operation or ["all_reduce", "send_recv"], given.note)
+    with open(given.picture, "w", encoding="utf-8") as file:
         file.write(text)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main()

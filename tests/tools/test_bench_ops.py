@@ -474,7 +474,7 @@ class Others(Bench):
                         print(json.dumps({**line, "us_median": 0.3 * (k + 1) * (1 + size / 1000)}), file=file)
         pictures = []
         for _ in range(2):
-            subprocess.run([sys.executable, CHART, picture, figures], check=True, timeout=60)
+            subprocess.run([sys.executable, CHART, "--note", "a <test>", picture, figures], check=True, timeout=60)
             with open(picture, encoding="utf-8") as file:
                 pictures.append(file.read())
         self.assertEqual(*pictures)
@@ -489,7 +489,7 @@ class Others(Bench):
         words = [text.text for text in root.iter(space + "text")]
         for word in ("all_reduce", "send_recv", "muster", "Open MPI", "MPICH", "Gloo", "1 µs", "4 B", "1 KiB"):
             self.assertIn(word, words)
-        self.assertRegex(" ".join(words), r"2 ranks on one host, f32.* cores of a .*muster \d")
+        self.assertRegex(" ".join(words), r"2 ranks on one host, f32.* cores of a .*muster \d.*; a <test>")
         rc = subprocess.run([sys.executable, CHART, picture, figures, "scatter"], capture_output=True, timeout=60, check=False)
         self.assertIn(b"no results of these operations", rc.stderr)
 
