@@ -21,7 +21,7 @@ check: build ## run only the static checks
 	@scripts/check.sh
 
 FIGURES := build/bench
-bench: build ## run the standard benchmarks (minutes) and update the tables in docs/performance.md
+bench: build ## run the standard benchmarks (minutes); update the tables in docs/performance.md and the chart
 	mkdir -p $(FIGURES)
 	build/bin/muster bench limits --json $(FIGURES)/limits.json
 	build/bin/muster bench all --backend native,openmpi,mpich,mpi,gloo --bind --bytes 4:64M:16 --seconds 0.03 \
@@ -30,6 +30,9 @@ bench: build ## run the standard benchmarks (minutes) and update the tables in d
 		--buffers symmetric --json $(FIGURES)/symmetric.json
 	build/bin/muster bench all --backend native,openmpi,mpich --bind --bytes 4:16M:64 --seconds 0.03 \
 		--hosts-simulated 2 --json $(FIGURES)/hosts.json
+	build/bin/muster bench all_reduce send_recv --backend native,openmpi,mpich,gloo --bind --bytes 4:64M:4 \
+		--seconds 0.03 --json $(FIGURES)/chart.json
+	scripts/bench_chart.py docs/pictures/bench.svg $(FIGURES)/chart.json
 	scripts/bench_table.py docs/performance.md $(FIGURES)/limits.json $(FIGURES)/host.json \
 		$(FIGURES)/symmetric.json $(FIGURES)/hosts.json
 

@@ -1,10 +1,15 @@
-# Installed files: headers, libraries, tool, manual pages, pkg-config file, CMake package.
+# Installed files: headers, libraries, tool, completion, manual pages, pkg-config file, CMake package.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 install(TARGETS muster muster_static EXPORT muster-targets)
 if(TARGET muster_tool)
     install(TARGETS muster_tool)
+    set(completion ${PROJECT_SOURCE_DIR}/tools/muster/complete)
+    install(FILES ${completion}/muster.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+            RENAME muster)
+    install(FILES ${completion}/_muster DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${completion}/muster.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(page ${manual_pages})

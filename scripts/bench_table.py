@@ -14,12 +14,12 @@ import subprocess
 import sys
 
 BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
-VERSIONS = (  # name for readers, command
-    ("muster", (os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster"), "--version")),
-    ("Open MPI", ("mpirun.openmpi", "--version")),
-    ("MPICH", ("mpirun.mpich", "--version")),
-    ("Gloo (Debian)", ("dpkg-query", "-W", "-f=${Version}", "libgloo0")),
-)
+VERSIONS = {  # backend: name for readers, command
+    "native": ("muster", (os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster"), "--version")),
+    "openmpi": ("Open MPI", ("mpirun.openmpi", "--version")),
+    "mpich": ("MPICH", ("mpirun.mpich", "--version")),
+    "gloo": ("Gloo (Debian)", ("dpkg-query", "-W", "-f=${Version}", "libgloo0")),
+}
 LIMITS = {
     "copy_GBps": "copy (memcpy), GB/s",
     "add_GBps": "add (c += a, f32), GB/s",
@@ -48,22 +48,28 @@ def version_of(command):
 
 
 def processor():
-    info = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster")
+    tool = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "bin", "muster")
     try:
-        out = subprocess.run((info, "info"), capture_output=True, text=True, timeout=20, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        out = ""
-    found = re.search(r"^\s*(?:cpu|processor)\W+(.+)$", out, re.M | re.I)
-    return found[1].strip() if found else first_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)$") or "unknown"
+        done = subprocess.run((tool, "info", "--json"), capture_output=True, text=True, timeout=20, check=True)
+        return json.loads(done.stdout)["machine"]["cpu"]
+    except (OSError, subprocess.SubprocessError):
+        return first_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)$") or "unknown"
+
+
+def machine_name():
+    return f"{len(os.sched_getaffinity(0))} cores of a {processor()} ({platform.machine()})"
+
+
+def version_of_backends(backends):
+    found = [(name, version_of(command)) for backend, (name, command) in VERSIONS.items() if backend in backends]
+    return ", ".join(f"{name} {version}" for name, version in found if version)
 
 
 def machine():
     memory = first_match("/proc/meminfo", r"^MemTotal:\s*(\d+)")
     system = first_match("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)') or platform.system()
     size = f", {round(int(memory) / 2**20)} GiB of memory" if memory else ""
-    versions = [f"{name} {version}" for name, command in VERSIONS if (version := version_of(command))]
-    where = f"{len(os.sched_getaffinity(0))} cores of a {processor()} ({platform.machine()}){size}; {system}"
-    return f"{where}, Linux {platform.release()}; {', '.join(versions)}."
+    return f"{machine_name()}{size}; {system}, Linux {platform.release()}; {version_of_backends(VERSIONS)}."
 
 
 def digits(x):
@@ -135,7 +141,10 @@ def case(lines, setting):
 
 def operations(lines):
     settings, out = {}, []
+    separate = {line["op"] for line in lines if not line.get("in_place")}
     for line in lines:
+        if line.get("in_place") and line["op"] in separate:
+            continue  # a table has one form of an operation
         key = (line["dtype"], line["ranks"], line["hosts"], line["buffers"])
         settings.setdefault(key, []).append(line)
     for key, some in settings.items():

@@ -10,11 +10,14 @@
  * each batch the ends of the last output are overwritten with a poison value; afterwards they must be right.
  * Wrong elements are counted and the measurement continues.
  *
- * Usage: PROGRAM OPERATION DTYPE SIZES COVER SECONDS BIND RESULTS. SIZES are bytes of the whole buffer,
+ * In place, the smaller of the two buffers is this rank's part of the larger one. Results overwrite inputs,
+ * so calls are timed with zeros, and only the checked calls have other values.
+ *
+ * Usage: PROGRAM OPERATION DTYPE SIZES COVER SECONDS BIND PLACE RESULTS. SIZES are bytes of the whole buffer,
  * separated by commas. COVER is 0 for one set of buffers, or the number of bytes of several sets that are
- * used in rotation. BIND is 1 to bind the rank to one of its processors. The program appends lines to the
- * file RESULTS: "BYTES MEDIAN P99" in nanoseconds, "wrong BYTES ELEMENTS ..." with the rank and the first
- * wrong element, "unsupported ..." or "failed ...".
+ * used in rotation. BIND is 1 to bind the rank to one of its processors. PLACE is 1 to work in place. The
+ * program appends lines to the file RESULTS: "BYTES MEDIAN P99" in nanoseconds, "wrong BYTES ELEMENTS ..."
+ * with the rank and the first wrong element, "unsupported ..." or "failed ...".
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -27,13 +30,14 @@
 #include <time.h>
 
 enum { LOOP_SETS_MOST = 256, LOOP_BATCHES_MOST = 201, LOOP_BATCHES_LEAST = 3 };
-enum { LOOP_SINGLES_LEAST = 100, LOOP_SINGLES_MOST = 2000, LOOP_ARGS = 7 };
+enum { LOOP_SINGLES_LEAST = 100, LOOP_SINGLES_MOST = 2000, LOOP_ARGS = 8 };
 #define LOOP_WARM_UP_MOST 0.25 /* seconds */
 enum { LOOP_MISTAKE = -1, LOOP_NO_MEMORY = -2, LOOP_UNSUPPORTED = -3 };
 
 /* The functions of a backend. They return 0 or an error, with which loop_run ends. */
 struct loop_backend {
     int rank, size;
+    int result_first; /* a reduce_scatter in place writes to the begin of the buffer, as that of MPI */
     int (*call)(const struct loop_call *call);
     int (*barrier)(void);
     int (*max_over_ranks)(double *seconds); /* sets it to the maximum of all ranks */
@@ -48,7 +52,7 @@ struct loop_plan {
     const char *sizes, *results;
     size_t cover;
     double budget;
-    int bind;
+    int bind, in_place;
 };
 
 struct loop_state {
@@ -58,6 +62,7 @@ struct loop_state {
     struct loop_pattern values, sums;
     size_t bytes, in_count, out_count, in_stride, out_stride; /* counts of one set; strides in bytes */
     unsigned char *in, *out;                                  /* all sets */
+    size_t in_shift, out_shift;                               /* bytes before the buffer in its set */
     int sets, set;
     size_t token; /* the element of the pattern that the next batch of broadcasts sends */
     size_t wrong; /* elements so far */
@@ -98,10 +103,20 @@ static inline void loop_record_wrong(struct loop_state *s, size_t wrong, size_t 
     s->wrong += wrong;
 }
 
+/* A broadcast in place has no input: its output is one. */
+static inline int loop_has_no_input(const struct loop_state *s) {
+    return s->call.in_place && s->call.op == LOOP_BROADCAST;
+}
+
+/* Are input and output parts of one buffer? */
+static inline int loop_shares(const struct loop_state *s) {
+    return s->call.in_place && !loop_has_no_input(s);
+}
+
 /* Selects the current set of buffers. */
 static inline void loop_select_set(struct loop_state *s) {
-    s->call.in = s->in + (size_t)s->set * s->in_stride;
-    s->call.out = s->out + (size_t)s->set * s->out_stride;
+    s->call.in = s->in + (size_t)s->set * s->in_stride + s->in_shift;
+    s->call.out = s->out + (size_t)s->set * s->out_stride + s->out_shift;
 }
 
 /* One call; then the next root and the next set. */
@@ -128,11 +143,13 @@ static inline void loop_check_output(struct loop_state *s, const struct loop_cal
 /* One call whose output is checked completely. */
 static inline int loop_check_all(struct loop_state *s) {
     loop_select_set(s);
-    if (s->call.op == LOOP_BROADCAST)
-        loop_write_pattern(&s->values, s->backend->copy, s->call.out, (size_t)s->backend->rank, s->out_count);
-    else
-        loop_poison_bytes(s->backend->copy, s->call.out, s->out_count * s->plan->dtype->element);
     struct loop_call c = s->call;
+    size_t rank = (size_t)c.rank;
+    if (loop_has_no_input(s))
+        loop_write_pattern(&s->values, s->backend->copy, c.out, rank, s->out_count);
+    else
+        loop_poison_bytes(s->backend->copy, c.out, s->out_count * s->plan->dtype->element);
+    if (loop_shares(s)) loop_write_pattern(&s->values, s->backend->copy, c.in, rank, s->in_count);
     int status = loop_step(s);
     if (status == 0 && loop_receives(&c)) loop_check_output(s, &c);
     return status;
@@ -149,11 +166,11 @@ static inline void loop_poison_ends(struct loop_state *s, int calls, struct loop
     *last = s->call;
     last->root = (s->call.root + calls - 1) % s->backend->size;
     last->out = out;
-    if (s->out_count == 0) return;
+    if (s->out_count == 0 || loop_shares(s)) return;
     s->token++;
     for (size_t i = 0; i < 2; i++) {
         unsigned char *end = out + i * (s->out_count - 1) * element;
-        if (s->call.op == LOOP_BROADCAST && (s->call.root + before) % s->backend->size == s->backend->rank)
+        if (loop_has_no_input(s) && (s->call.root + before) % s->backend->size == s->backend->rank)
             s->backend->copy(end, loop_at(&s->values, s->token), element);
         else
             loop_poison_bytes(s->backend->copy, end, element);
@@ -163,11 +180,11 @@ static inline void loop_poison_ends(struct loop_state *s, int calls, struct loop
 static inline void loop_check_ends(struct loop_state *s, const struct loop_call *last) {
     const struct loop_pattern *p = loop_expected(s);
     size_t length, stride = s->out_count > 1 ? s->out_count - 1 : 1;
-    if (s->out_count == 0 || !loop_receives(last)) return;
+    if (s->out_count == 0 || loop_shares(s) || !loop_receives(last)) return;
     loop_block_start(last, 0, &length);
     for (size_t i = 0; i < s->out_count; i += stride) {
-        size_t from = s->call.op == LOOP_BROADCAST ? s->token
-                                                   : loop_block_start(last, i / length, &length) + i % length;
+        size_t from =
+            loop_has_no_input(s) ? s->token : loop_block_start(last, i / length, &length) + i % length;
         const unsigned char *at = (const unsigned char *)last->out + i * p->element;
         unsigned char got[LOOP_ELEMENT_MOST];
         s->backend->copy(got, at, p->element);
@@ -254,15 +271,20 @@ static inline void loop_set_up(struct loop_state *s, size_t bytes) {
     c->block = c->count / (size_t)s->backend->size;
     s->bytes = c->count * dtype->element;
     s->in_count = c->op == LOOP_ALL_GATHER || c->op == LOOP_GATHER ? c->block
-                  : c->op == LOOP_BROADCAST                        ? 0
+                  : loop_has_no_input(s)                           ? 0
                                                                    : c->count;
     s->out_count = c->op == LOOP_REDUCE_SCATTER || c->op == LOOP_SCATTER ? c->block : c->count;
-    s->in_stride = loop_stride(s->in_count * dtype->element);
-    s->out_stride = loop_stride(s->out_count * dtype->element);
-    size_t set = s->in_stride + s->out_stride, period = most < LOOP_PRIME ? (size_t)most : LOOP_PRIME;
+    s->in_stride = loop_stride((loop_shares(s) ? c->count : s->in_count) * dtype->element);
+    s->out_stride = loop_stride((loop_shares(s) ? c->count : s->out_count) * dtype->element);
+    size_t set = s->in_stride + (loop_shares(s) ? 0 : s->out_stride),
+           period = most < LOOP_PRIME ? (size_t)most : LOOP_PRIME;
     s->sets = 1;
     if (s->plan->cover > 0 && set > 0)
         s->sets = (int)loop_clamp((double)(s->plan->cover / set) + 1, 2, LOOP_SETS_MOST);
+    size_t mine = loop_shares(s) ? (size_t)c->rank * c->block * dtype->element : 0;
+    s->in_shift = c->op == LOOP_ALL_GATHER || c->op == LOOP_GATHER ? mine : 0;
+    s->out_shift =
+        c->op == LOOP_SCATTER || (c->op == LOOP_REDUCE_SCATTER && !s->backend->result_first) ? mine : 0;
     loop_make_pattern(&s->values, dtype, period, 1);
     loop_make_pattern(&s->sums, dtype, period, s->backend->size);
 }
@@ -272,6 +294,7 @@ static inline void loop_set_up(struct loop_state *s, size_t bytes) {
  * copies.
  */
 static inline void loop_fill(struct loop_state *s) {
+    if (loop_shares(s)) return; /* each checked call writes its input */
     for (int set = 0; set < s->sets; set++)
         loop_write_pattern(&s->values, s->backend->copy, s->in + (size_t)set * s->in_stride,
                            (size_t)s->backend->rank, s->in_count);
@@ -282,6 +305,7 @@ static inline int loop_all(struct loop_state *s) {
     loop_fill(s);
     int status = loop_check_all(s);
     if (status == 0) status = loop_check_all(s); /* another root */
+    if (loop_shares(s)) loop_set_bytes(s->backend->copy, s->out, (size_t)s->sets * s->out_stride, 0);
     if (status == 0) status = loop_measure(s);
     return status == 0 ? loop_check_all(s) : status;
 }
@@ -291,17 +315,18 @@ static inline int loop_size(const struct loop_backend *backend, const struct loo
     struct loop_state *s = &state;
     char line[240];
     *s = (struct loop_state){.backend = backend, .plan = plan};
-    s->call = (struct loop_call){.op = plan->op, .rank = backend->rank, .size = backend->size};
+    s->call = (struct loop_call){
+        .op = plan->op, .rank = backend->rank, .size = backend->size, .in_place = plan->in_place};
     loop_set_up(s, bytes);
     s->in = backend->alloc((size_t)s->sets * s->in_stride + 4096);
-    s->out = backend->alloc((size_t)s->sets * s->out_stride + 4096);
+    s->out = loop_shares(s) ? s->in : backend->alloc((size_t)s->sets * s->out_stride + 4096);
     int status = s->in && s->out ? loop_all(s) : LOOP_NO_MEMORY;
     if (status == LOOP_NO_MEMORY) loop_append(plan, "failed out of memory for the buffers");
     snprintf(line, sizeof line, "wrong %zu %zu rank %d of %d: %.119s", s->bytes, s->wrong, backend->rank,
              backend->size, s->first);
     if (s->wrong > 0) loop_append(plan, line);
     if (s->in) backend->release(s->in);
-    if (s->out) backend->release(s->out);
+    if (s->out && !loop_shares(s)) backend->release(s->out);
     return status;
 }
 
@@ -357,10 +382,11 @@ static inline int loop_read_plan(char **args, struct loop_plan *plan) {
     while (dtype < LOOP_DTYPES && strcmp(args[1], loop_dtypes[dtype].name) != 0) dtype++;
     if (op == LOOP_OPS || dtype == LOOP_DTYPES) return LOOP_MISTAKE;
     *plan = (struct loop_plan){
-        .op = (enum loop_op)op, .dtype = &loop_dtypes[dtype], .sizes = args[2], .results = args[6]};
+        .op = (enum loop_op)op, .dtype = &loop_dtypes[dtype], .sizes = args[2], .results = args[7]};
     plan->cover = strtoull(args[3], NULL, 10);
     plan->budget = strtod(args[4], NULL);
     plan->bind = args[5][0] == '1';
+    plan->in_place = args[6][0] == '1';
     return plan->budget > 0 ? 0 : LOOP_MISTAKE;
 }
 

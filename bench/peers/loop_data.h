@@ -36,9 +36,9 @@ enum { LOOP_PRIME = 61, LOOP_CHUNK = 4096, LOOP_ELEMENT_MOST = 16, LOOP_POISON =
 
 struct loop_call {
     enum loop_op op;
-    int rank, size, root;
+    int rank, size, root, in_place;
     size_t count, block; /* elements in total and per rank */
-    void *in, *out;      /* broadcast uses out alone */
+    void *in, *out;      /* a broadcast in place uses out alone */
 };
 
 struct loop_dtype {
@@ -127,11 +127,15 @@ static inline size_t loop_differences(const struct loop_pattern *p, loop_copy *c
     return wrong;
 }
 
+static inline void loop_set_bytes(loop_copy *copy, unsigned char *to, size_t bytes, int value) {
+    static unsigned char part[LOOP_CHUNK];
+    memset(part, value, sizeof part);
+    for (size_t i = 0; i < bytes; i += sizeof part)
+        copy(to + i, part, bytes - i < sizeof part ? bytes - i : sizeof part);
+}
+
 static inline void loop_poison_bytes(loop_copy *copy, unsigned char *to, size_t bytes) {
-    static unsigned char poison[LOOP_CHUNK];
-    memset(poison, LOOP_POISON, sizeof poison);
-    for (size_t i = 0; i < bytes; i += sizeof poison)
-        copy(to + i, poison, bytes - i < sizeof poison ? bytes - i : sizeof poison);
+    loop_set_bytes(copy, to, bytes, LOOP_POISON);
 }
 
 /* The bits of an element as a number. */

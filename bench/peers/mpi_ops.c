@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <stdbool.h>
 
 static MPI_Datatype type;
 
@@ -42,25 +43,28 @@ static int exchange(const struct loop_call *c, int n) {
 
 static int call(const struct loop_call *c) {
     int n = (int)c->count, block = (int)c->block;
+    bool is_root = c->rank == c->root;
+    const void *in = c->in_place ? MPI_IN_PLACE : c->in, *root_in = is_root ? in : c->in;
     if (c->count > INT_MAX) return MPI_ERR_COUNT;
 
     switch (c->op) {
     case LOOP_ALL_REDUCE:
-        return MPI_Allreduce(c->in, c->out, n, type, MPI_SUM, MPI_COMM_WORLD);
+        return MPI_Allreduce(in, c->out, n, type, MPI_SUM, MPI_COMM_WORLD);
     case LOOP_ALL_GATHER:
-        return MPI_Allgather(c->in, block, type, c->out, block, type, MPI_COMM_WORLD);
+        return MPI_Allgather(in, block, type, c->out, block, type, MPI_COMM_WORLD);
     case LOOP_REDUCE_SCATTER:
-        return MPI_Reduce_scatter_block(c->in, c->out, block, type, MPI_SUM, MPI_COMM_WORLD);
+        return MPI_Reduce_scatter_block(in, c->out, block, type, MPI_SUM, MPI_COMM_WORLD);
     case LOOP_BROADCAST:
         return MPI_Bcast(c->out, n, type, c->root, MPI_COMM_WORLD);
     case LOOP_REDUCE:
-        return MPI_Reduce(c->in, c->out, n, type, MPI_SUM, c->root, MPI_COMM_WORLD);
+        return MPI_Reduce(root_in, c->out, n, type, MPI_SUM, c->root, MPI_COMM_WORLD);
     case LOOP_GATHER:
-        return MPI_Gather(c->in, block, type, c->out, block, type, c->root, MPI_COMM_WORLD);
+        return MPI_Gather(root_in, block, type, c->out, block, type, c->root, MPI_COMM_WORLD);
     case LOOP_SCATTER:
-        return MPI_Scatter(c->in, block, type, c->out, block, type, c->root, MPI_COMM_WORLD);
+        return MPI_Scatter(c->in, block, type, c->in_place && is_root ? MPI_IN_PLACE : c->out, block, type,
+                           c->root, MPI_COMM_WORLD);
     case LOOP_ALL_TO_ALL:
-        return MPI_Alltoall(c->in, block, type, c->out, block, type, MPI_COMM_WORLD);
+        return MPI_Alltoall(in, block, type, c->out, block, type, MPI_COMM_WORLD);
     case LOOP_SEND_RECV:
         return exchange(c, n);
     default:
@@ -94,14 +98,17 @@ static int measure(const struct loop_backend *backend, char **args) {
     char line[64];
     if (loop_read_plan(args, &plan) != 0) return LOOP_MISTAKE;
     type = type_of(plan.dtype->name);
-    if (type != MPI_DATATYPE_NULL) return loop_run(backend, &plan);
-    snprintf(line, sizeof line, "unsupported MPI has no %s", plan.dtype->name);
+    bool no_form = plan.op == LOOP_BROADCAST && !plan.in_place;
+    if (type != MPI_DATATYPE_NULL && !no_form) return loop_run(backend, &plan);
+    snprintf(line, sizeof line, "unsupported MPI has no %s",
+             no_form ? "broadcast out of place" : plan.dtype->name);
     if (backend->rank == 0) loop_append(&plan, line);
     return LOOP_UNSUPPORTED;
 }
 
 int main(int argc, char **argv) {
-    struct loop_backend backend = {.call = call,
+    struct loop_backend backend = {.result_first = 1,
+                                   .call = call,
                                    .barrier = barrier,
                                    .max_over_ranks = max_over_ranks,
                                    .alloc = alloc,

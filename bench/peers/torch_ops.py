@@ -1,4 +1,4 @@
-"""torch_ops.py OPERATION DTYPE SIZES COVER SECONDS BIND RESULTS - one rank of torch's gloo in `muster bench`.
+"""torch_ops.py OPERATION DTYPE SIZES COVER SECONDS BIND PLACE RESULTS - one rank of torch's gloo in `muster bench`.
 
 Reads RANK and WORLD_SIZE and measures like loop.h, which describes the arguments; loop_data.h describes the contents of the
 buffers. all_reduce and reduce of torch work in place, so their buffers hold zeros while they are timed. Without an argument,
@@ -18,6 +18,7 @@ PRIME = 61
 POISON = -1
 SETS_MOST, BATCHES_MOST, BATCHES_LEAST = 256, 201, 3
 SINGLES_LEAST, SINGLES_MOST = 100, 2000
+IN_PLACE = ("all_reduce", "reduce", "broadcast")
 DTYPES = {  # the type and the largest exact integer
     "f64": (torch.float64, 1 << 20),
     "f32": (torch.float32, 1 << 20),
@@ -79,7 +80,7 @@ class Measurement:
         element = torch.tensor([], dtype=self.dtype).element_size()
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.reduces = op in ("all_reduce", "reduce_scatter", "reduce")
-        self.in_place = op in ("all_reduce", "reduce")
+        self.in_place = op in ("all_reduce", "reduce")  # torch has no other form
         self.period = min(PRIME, (exact // self.size if self.reduces else exact) + 1)
         self.count = size_bytes // element
         self.bytes = self.count * element
@@ -256,7 +257,9 @@ class Measurement:
         return f"{self.bytes} {median * scale:.1f} {p99 * scale:.1f}"
 
 
-def run(op, dtype, sizes, cover, budget, results):
+def run(op, dtype, sizes, cover, budget, place, results):
+    if place == "1" and op not in IN_PLACE:
+        raise ValueError(f"torch does not support {op} in place")
     if dtype not in DTYPES:
         raise ValueError(f"torch's gloo does not support {dtype}")
     warm_up(clamp(3 * budget, 0, WARM_UP_MOST))
@@ -270,7 +273,7 @@ def run(op, dtype, sizes, cover, budget, results):
             append(results, f"wrong {measurement.bytes} {measurement.wrong} {where}: {measurement.first}")
 
 
-def main(op, dtype, sizes, cover, budget, bind, results):
+def main(op, dtype, sizes, cover, budget, bind, place, results):
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
     if bind == "1":
@@ -278,7 +281,7 @@ def main(op, dtype, sizes, cover, budget, bind, results):
         os.sched_setaffinity(0, {allowed[rank % len(allowed)]})
     store = rendezvous(results, rank, size)
     try:
-        run(op, dtype, sizes, int(cover), float(budget), results)
+        run(op, dtype, sizes, int(cover), float(budget), place, results)
     except (RuntimeError, ValueError, NotImplementedError, AttributeError) as error:
         reason = str(error).splitlines()[0][:160]
         unsupported = "support" in reason or "Invalid scalar type" in reason
@@ -289,8 +292,8 @@ def main(op, dtype, sizes, cover, budget, bind, results):
     del store
 
 
-if len(sys.argv) > 7:
-    main(*sys.argv[1:8])
+if len(sys.argv) > 8:
+    main(*sys.argv[1:9])
 else:
     assert dist.is_available(), "torch was built without torch.distributed"
     print(torch.__version__)

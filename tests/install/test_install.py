@@ -84,6 +84,12 @@ class Installed(unittest.TestCase):
         version = self.pkg_config("--modversion")[0]
         self.assertIn(version, self.run_command(self.prefix / "bin/muster", "--version"))
 
+    def test_completion(self):
+        completion = SOURCE / "tools/muster/complete"
+        for shell in ("bash-completion/completions/muster", "zsh/site-functions/_muster", "fish/vendor_completions.d/muster.fish"):
+            name = pathlib.Path(shell).name if "bash" not in shell else "muster.bash"
+            self.assertEqual((self.prefix / "share" / shell).read_text(), (completion / name).read_text())
+
     def test_pkg_config_shared(self):
         rpath = f"-Wl,-rpath,{self.library.parent}"
         for name, compiler, source in self.each_language():

@@ -79,8 +79,8 @@ class Fixtures(DiscoveryTest):
     def test_tool_prints_text(self):
         env, _ = read_fixture(LAUNCHERS / "slurm.env")
         _, out = self.run_tool("info", env=env)
-        self.assertRegex(out, r"launcher +slurm\n")
-        self.assertRegex(out, r"rank=SLURM_PROCID +world_size=SLURM_STEP_NUM_TASKS")
+        self.assertRegex(out, r"started by +Slurm's srun\n")
+        self.assertRegex(out, r"rank +\d of \d+ \(SLURM_PROCID, SLURM_STEP_NUM_TASKS\)")
 
     def test_explicit_master_wins(self):
         for path in FIXTURES:

@@ -28,13 +28,15 @@ OPS = (
     "send_recv",
     "barrier",
 )
+ONE_FORM = ("send_recv", "barrier")
 BLOCKS = ("all_gather", "reduce_scatter", "gather", "scatter", "all_to_all")
 KEYS = (
-    "backend op dtype ranks hosts bytes buffers us_median us_p99 algbw_GBps busbw_GBps ratio_to wrong".split()
+    "backend op dtype ranks hosts bytes buffers us_median us_p99 algbw_GBps busbw_GBps ratio_to wrong in_place bound".split()
 )
 # Other tests check for leaks. Many ranks end here, and the leak check of each scans all shared memory.
 QUIET = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 SCRIPT = os.path.join(os.environ.get("MUSTER_SOURCE_DIR", "."), "scripts", "bench_table.py")
+CHART = os.path.join(os.path.dirname(SCRIPT), "bench_chart.py")
 # A CUDA runtime and an NCCL that need no GPU.
 FAKES = {
     f"MUSTER_{setting}_LIBRARY": os.path.join(os.path.dirname(MUSTER), "tests", f"libfake_{name}.so")
@@ -43,6 +45,7 @@ FAKES = {
 MPI = "openmpi" if shutil.which("mpirun.openmpi") and shutil.which("mpicc.openmpi") else None
 # The directory of the sample backend.
 SAMPLE = {"MUSTER_BACKEND_PATH": os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "tests/backends")}
+GLOO = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "lib/muster/mst_backend_gloo.so")
 NCCL = os.path.join(os.environ.get("MUSTER_BUILD_DIR", "build"), "lib/muster/mst_backend_nccl.so")
 
 
@@ -65,7 +68,10 @@ class Bench(ToolTest):
         self.path = lambda name: os.path.join(directory.name, name)
 
     def bench(self, *words, env=None):
-        return self.muster("bench", *words, env={**QUIET, **(env or {})})
+        """Exit status, output, and errors without the announcement, which is in self.announced."""
+        rc, out, err = self.muster("bench", *words, env={**QUIET, **(env or {})})
+        self.announced, err = re.fullmatch(rb"(muster bench(?:: measures| \w+: starts) .*\n)?((?s:.*))", err).groups()
+        return rc, out, err
 
     def json_of(self, *words, rc=0, env=None):
         path = self.path("figures.json")
@@ -91,12 +97,36 @@ class Figures(Bench):
         self.assertEqual(err, b"")
         self.assertRegex(out, rb"\Aoperations on .* \d+ cores, .*\nnative: muster \d+\.\d+\.\d+\n")
         self.assertEqual(heads_of(out), list(OPS))
+        self.assertRegex(
+            self.announced,
+            rb"measures all_reduce, .*, barrier of f32 from 4 B to 64 B with 3 ranks on this machine: muster; "
+            rb"starts the ranks 18 times, for about \d+ seconds in total\n",
+        )
         for line in lines:
             self.check_line(line)
             self.assertEqual((line["ranks"], line["hosts"], line["buffers"], line["ratio_to"]), (3, 1, "hot", None))
         for op in OPS:
             sizes = [12, 60] if op in BLOCKS else [0] if op == "barrier" else [4, 64]
-            self.assertEqual([line["bytes"] for line in lines if line["op"] == op], sizes, op)
+            forms = [False] if op in ONE_FORM else [False, True]
+            found = [(line["in_place"], line["bytes"]) for line in lines if line["op"] == op]
+            self.assertEqual(found, [(form, size) for form in forms for size in sizes], op)
+        self.check_layout(out.decode(), lines)
+
+    def check_layout(self, out, lines):
+        """The table of one backend has the columns of nccl-tests and fits 100 columns."""
+        times = r" +([\d.]+|N/A) +([\d.]+|-|N/A) +([\d.]+|-|N/A) +(\d+|N/A)"
+        rows = re.findall(rf"(?m)^ +(\d+) +(\d+) +(\w+|-) +(sum|-){times}{times}$", out)
+        self.assertEqual(len(rows), len([line for line in lines if not line["in_place"]]))
+        self.assertLessEqual(max(map(len, out[out.index("\nall_reduce, ") :].splitlines())), 110)
+        self.assertRegex(out, r"(?m)^#  +out-of-place  +in-place$")
+        self.assertRegex(out, r"(?m)^# +size +count +dtype +redop( +time +algbw +busbw +#wrong){2}$")
+        self.assertRegex(out, r"(?m)^# average busbw: [\d.]+ GB/s$")
+        for row, line in zip(rows, [line for line in lines if not line["in_place"]], strict=True):
+            blocks = 3 if line["op"] in BLOCKS else 1
+            self.assertEqual(row[:2], (str(line["bytes"]), str(line["bytes"] // 4 // blocks)))
+            self.assertEqual(row[3], "sum" if line["op"] in ("all_reduce", "reduce", "reduce_scatter") else "-")
+            self.assertEqual(row[7], "0")
+            self.assertEqual(row[8:], ("N/A",) * 4 if line["op"] in ONE_FORM else (*row[8:11], "0"))
 
     def test_dtypes_buffers_ranks_and_csv(self):
         table = self.path("figures.csv")
@@ -104,9 +134,9 @@ class Figures(Bench):
             "all_reduce", "scatter", "barrier", *QUICK, "--bytes", "64", "--backend", "native", "--ranks", "1,2",
             "--dtype", "bf16,f8e5m2", "--buffers", "rotate,symmetric", "--csv", table,
         )  # fmt: skip
-        kinds = {(x["op"], x["ranks"], x["dtype"], x["buffers"]) for x in lines}
-        self.assertEqual(len(kinds), 2 * 2 * 2 * 2 + 2)
-        self.assertEqual(len(heads_of(out)), len(kinds))
+        kinds = {(x["op"], x["ranks"], x["dtype"], x["buffers"], x["in_place"]) for x in lines}
+        self.assertEqual(len(kinds), 2 * 2 * 2 * 2 * 2 + 2)
+        self.assertEqual(len(heads_of(out)), 2 * 2 * 2 * 2 + 2)
         for line in lines:
             self.check_line(line)
         with open(table, newline="", encoding="utf-8") as file:
@@ -114,7 +144,7 @@ class Figures(Bench):
         self.assertEqual([row["us_median"] for row in rows], [f"{line['us_median']:.4f}" for line in lines])
 
     def test_sizes_are_rounded(self):
-        lines, out, _ = self.json_of("all_reduce", "gather", *QUICK, "--bytes", "3:1K:2", "--backend", "native", "--ranks", "3")
+        lines, out, _ = self.json_of("all_reduce", "gather", *QUICK, "--bytes", "3:1K:2", "--backend", "native", "--ranks", "3", "--place", "out")
         sizes = {op: [line["bytes"] for line in lines if line["op"] == op] for op in ("all_reduce", "gather")}
         self.assertEqual(sizes["all_reduce"], [4, 12, 24, 48, 96, 192, 384, 768])
         self.assertEqual(sizes["gather"], [12, 24, 48, 96, 192, 384, 768])
@@ -153,7 +183,7 @@ class Figures(Bench):
         rc, out, err = self.bench("all_reduce", *QUICK, "--bytes", "64", "--backend", "native", "--limits")
         self.assertEqual((rc, err), (0, b""))
         self.assertRegex(out, rb"(?m)^ +bytes .* bound +reached$")
-        self.assertRegex(out, rb"(?m)^ +64 +native .*\d%$")
+        self.assertRegex(out, rb"(?m)^ +64 +native .* 0 .*\d%$")
 
     @unittest.skipUnless(MPI, "Open MPI is not installed")
     def test_ratios_and_the_plot(self):
@@ -161,6 +191,8 @@ class Figures(Bench):
         lines, out, err = self.json_of(
             "all_reduce", "gather", "barrier", *SMALL, "--backend", f"native,{MPI}", "--plot", picture
         )
+        self.assertIn(b"on this machine: muster, Open MPI; starts the ranks 6 times", self.announced)
+        self.assertFalse(any(line["in_place"] or line["bound"] for line in lines))
         self.assertEqual(err, b"")
         ours = [line for line in lines if line["backend"] == "native"]
         theirs = [line for line in lines if line["backend"] == MPI]
@@ -182,14 +214,38 @@ class Figures(Bench):
             self.assertIn(word, words)
 
 
+    @unittest.skipUnless(MPI, "Open MPI is not installed")
+    def test_an_mpi_in_place(self):
+        lines, out, _ = self.json_of("all", *SMALL, "--backend", MPI, "--place", "in")
+        self.assertEqual({line["op"] for line in lines if line["in_place"]}, set(OPS) - set(ONE_FORM))
+        for line in lines:
+            self.check_line(line)
+        self.assertRegex(out, rb"(?m)^ +64 +16 +f32 +- +N/A +N/A +N/A +N/A +[\d.]+ ")
+
+    @unittest.skipUnless(os.path.exists(GLOO), "the backend gloo was not built")
+    def test_the_faster_setting_of_threads(self):
+        lines, out, _ = self.json_of("all_reduce", *SMALL, "--backend", "native,gloo")
+        self.assertIn(b"starts the ranks 3 times", self.announced)
+        found = re.search(rb"(?m)^gloo: its ranks are (not )?bound to processors, which is (\d+\.\d\d) times as fast as (un)?bound$", out)
+        self.assertGreaterEqual(float(found[2]), 1)
+        self.assertEqual(bool(found[1]), not found[3])
+        bound = {line["backend"]: line["bound"] for line in lines}
+        self.assertEqual(bound, {"native": False, "gloo": not found[1]})
+
+
 class Trouble(Bench):
     def test_a_wrong_result_is_counted_and_reported(self):
         lines, out, err = self.json_of(
             "all_reduce", "gather", *SMALL, "--backend", "native", rc=1, env={"BENCH_TEST_CORRUPT": "1"}
         )
+        self.assertEqual({(line["op"], line["in_place"]) for line in lines}, {(op, form) for op in ("all_reduce", "gather") for form in (False, True)})
         self.assertTrue(all(line["wrong"] > 0 for line in lines), lines)
         self.assertRegex(out, rb"(?m)^native: WRONG: \d+ elements; the first: \d+ bytes: rank 1 of 2: element 0 is ")
         self.assertEqual(err, b"muster bench: results were wrong\n")
+        rows = re.findall(r"(?m)^ +\d+ +\d+ +f32 .*$", out.decode())
+        shown = [count for row in rows for count in (row.split()[7], row.split()[11])]
+        counted = sorted(line["wrong"] for line in lines)
+        self.assertEqual(sorted(map(int, shown)), counted)
 
     def test_unusable_backends_are_left_out(self):
         with tempfile.TemporaryDirectory() as empty:
@@ -265,7 +321,8 @@ class Trouble(Bench):
         wait_until(lambda: self.trial() > 3, "the third round")
         bench.send(signal.SIGINT)
         rc, out, err = bench.finish()
-        self.assertEqual((rc, err), (128 + signal.SIGINT, "muster bench: interrupted\n"))
+        self.assertEqual(rc, 128 + signal.SIGINT)
+        self.assertRegex(err, r"\Amuster bench: measures .*\nmuster bench: interrupted\n\Z")
         self.assertEqual(heads_of(out.encode()), ["send_recv"])
         with open(path, encoding="utf-8") as file:
             self.assertEqual([json.loads(line)["op"] for line in file], ["send_recv"])
@@ -292,6 +349,7 @@ class Trouble(Bench):
             (("barrier", "--backend", "native,native"), b"'native' twice"),
             (("barrier", "--dtype", "bf17"), b"unknown dtype 'bf17'; did you mean 'bf16'?"),
             (("barrier", "--buffers", "cold"), b"hot, rotate and symmetric, not 'cold'"),
+            (("barrier", "--place", "here"), b"--place takes out, in or both, not 'here'"),
             (("barrier", "--bytes", "4:x"), b"--bytes takes MIN:MAX:N"),
             (("barrier", "--bytes", "0:4"), b"--bytes takes MIN:MAX:N"),
             (("barrier", "--bytes", "-4"), b"--bytes takes MIN:MAX:N"),
@@ -379,6 +437,7 @@ class Others(Bench):
         with tempfile.TemporaryDirectory() as empty:
             rc, out, err = self.bench("init", *options, "--csv", table, env={"PATH": empty})
         self.assertEqual((rc, err), (0, b""), out)
+        self.assertIn(b"starts worlds of 2 processes on this machine, 2 times each, with muster,mpich,torch", self.announced)
         self.assertIn(b"MPICH is skipped: cannot find 'mpirun' in PATH", out)
         self.assertIn(b"torch gloo is skipped: /bin/false fails: no output", out)
         with open(table, newline="", encoding="utf-8") as file:
@@ -404,6 +463,35 @@ class Others(Bench):
         self.assertEqual((rc, err), (0, b""))
         self.assertEqual(len(re.findall(rb"(?m)^[a-z_() ]+ [\d.]+(?: +-?[\d.]+)?$", out)), 6)
         self.assertEqual(self.bench("prof", "--rounds", 1, "--way", "flight"), (0, b"", b""))
+
+    def test_the_chart_of_the_readme(self):
+        figures, picture = self.path("figures.json"), self.path("chart.svg")
+        with open(figures, "w", encoding="utf-8") as file:
+            for op in ("all_reduce", "send_recv", "gather"):
+                for k, backend in enumerate(("native", "openmpi", "mpich", "gloo", "mpi")):
+                    for size in (4, 1024, 2**20):
+                        line = {"backend": backend, "op": op, "dtype": "f32", "ranks": 2, "hosts": 1, "bytes": size}
+                        print(json.dumps({**line, "us_median": 0.3 * (k + 1) * (1 + size / 1000)}), file=file)
+        pictures = []
+        for _ in range(2):
+            subprocess.run([sys.executable, CHART, "--note", "a <test>", picture, figures], check=True, timeout=60)
+            with open(picture, encoding="utf-8") as file:
+                pictures.append(file.read())
+        self.assertEqual(*pictures)
+        self.assertIn("prefers-color-scheme: dark", pictures[0])
+        space = "{http://www.w3.org/2000/svg}"
+        root = ET.fromstring(pictures[0])
+        self.assertEqual(root.get("width"), "800")
+        lines = list(root.iter(space + "polyline"))
+        self.assertEqual(sorted(line.get("class") for line in lines), sorted(2 * ["line gloo", "line mpich", "line native", "line openmpi"]))
+        heights = [[float(point.split(",")[1]) for point in line.get("points").split()] for line in lines]
+        self.assertTrue(all(ys == sorted(ys, reverse=True) for ys in heights), "longer times are higher")
+        words = [text.text for text in root.iter(space + "text")]
+        for word in ("all_reduce", "send_recv", "muster", "Open MPI", "MPICH", "Gloo", "1 µs", "4 B", "1 KiB"):
+            self.assertIn(word, words)
+        self.assertRegex(" ".join(words), r"2 ranks on one host, f32.* cores of a .*muster \d.*; a <test>")
+        rc = subprocess.run([sys.executable, CHART, picture, figures, "scatter"], capture_output=True, timeout=60, check=False)
+        self.assertIn(b"no results of these operations", rc.stderr)
 
     def test_the_tables_of_a_document(self):
         figures, document = self.path("figures.json"), self.path("page.md")

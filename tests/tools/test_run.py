@@ -552,6 +552,9 @@ class Mistakes(ToolTest):
         hidden = {"CUDA_VISIBLE_DEVICES": "-1"}
         self.check(["-n", "gpu", "echo", "started"], "-n gpu finds no device: ", env=hidden)
         self.check(["-n"], "needs a value")
+        self.check(["-np"], "needs a value")
+        self.check(["-np", "x", "echo", "started"], "not 'x'")
+        self.check(["--agen", "1", "echo", "started"], "unknown option '--agen'; try 'muster run --help'")
         self.check(["--master-port", "65536", "echo", "started"], "not '65536'")
         self.check(["--shutdown-timeout", "nan", "echo", "started"], "not 'nan'")
         self.check(["--shutdown-timeout", "-1", "echo", "started"], "not '-1'")

@@ -15,12 +15,13 @@ class Tune(ToolTest):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "prices")
             rc, out, err = self.muster("tune", *BRIEF, "--all", "--output", path)
-            out = out.decode()
-            self.assertEqual((rc, err), (0, b""), out)
-            self.assertIn("4 ranks on 2 hosts (simulated", out)
-            self.assertRegex(out, r"all_reduce +hierarchical +8 MiB +[\d.]+ us")
-            self.assertRegex(out, r"The selected algorithms take [\d.]+x the time of the best ones")
-            self.assertIn(f"MUSTER_MODEL={path}", out)
+            err = err.decode()
+            self.assertEqual((rc, out), (0, b""), err)
+            self.assertIn("muster tune: starts 4 ranks on this machine as 2 simulated hosts", err)
+            self.assertIn("4 ranks on 2 hosts (simulated", err)
+            self.assertRegex(err, r"all_reduce +hierarchical +8 MiB +[\d.]+ us")
+            self.assertRegex(err, r"The selected algorithms take [\d.]+x the time of the best ones")
+            self.assertIn(f"MUSTER_MODEL={path}", err)
             with open(path, encoding="utf-8") as file:
                 text = file.read()
             self.assertRegex(text, r"(?m)^remote\.latency +[\d.]+ us ")
@@ -35,11 +36,20 @@ class Tune(ToolTest):
             rc, by_default, err = self.muster(*plan)
             self.assertNotEqual(by_default, by_setting)
 
-    def test_without_a_file_prices_are_shown(self):
-        rc, out, _ = self.muster("tune", *BRIEF, "-H", "3", "-n", "1")
-        self.assertEqual(rc, 0)
-        self.assertIn("3 ranks on 3 hosts", out.decode())
-        self.assertEqual(len(re.findall(rb"(?m) (GB/s|us) +# ", out)), 8)
+    def test_without_a_file_only_the_model_is_printed(self):
+        rc, out, err = self.muster("tune", *BRIEF, "-H", "3", "-n", "1")
+        self.assertEqual(rc, 0, err)
+        self.assertIn("3 ranks on 3 hosts", err.decode())
+        lines = out.decode().splitlines()
+        self.assertEqual(len([line for line in lines if re.search(r" (GB/s|us) +# ", line)]), 8)
+        for line in lines:
+            self.assertRegex(line, r"^(#|[a-z.]+ +[\d.]+)")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            with open(path, "wb") as file:
+                file.write(out)
+            rc, _, err = self.muster("info", "--plan", "all_reduce", "--hosts", "2", "--model", path)
+            self.assertEqual((rc, err), (0, b""))
 
     def test_ranks_of_one_host_have_nothing_to_choose(self):
         rc, out, err = self.muster("run", "-n", "2", "--", MUSTER, "tune", *BRIEF)

@@ -11,6 +11,15 @@ enum {
     EXIT_SIGNAL = 128,
 };
 
+/* A sub-command, as `muster --help` lists it. */
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+};
+enum { N_COMMANDS = 6 };
+extern const struct command commands[N_COMMANDS];
+
 /* argv[0] is the name of the sub-command. Each returns the exit status. */
 int cmd_run(int argc, char **argv);
 int cmd_info(int argc, char **argv);
@@ -18,5 +27,7 @@ int cmd_store(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+/* Internal, for shells: gets the words after "muster __complete"; prints candidates for the last one. */
+int cmd_complete(int argc, char **argv);
 
 #endif

@@ -11,13 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct command {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *help;
-};
-
-static const struct command commands[] = {
+const struct command commands[] = {
     {"run", cmd_run, "start a program as N ranks"},
     {"info", cmd_info, "show how muster was built and what it finds on this machine"},
     {"store", cmd_store, "serve a key/value store, or use one"},
@@ -25,12 +19,17 @@ static const struct command commands[] = {
     {"tune", cmd_tune, "measure the cost of communication and write a cost model"},
     {"report", cmd_report, "show the traces and flight recorders of a job"},
 };
-enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *to) {
     fputs("usage: muster COMMAND [options] [argument ...]\n\ncommands:\n", to);
     for (size_t i = 0; i < N_COMMANDS; i++) fprintf(to, "  %-7s %s\n", commands[i].name, commands[i].help);
-    fputs("\n'muster COMMAND --help' describes a command; 'muster --version' prints the version.\n", to);
+    fputs("\noptions:\n  -h, --help     show this text; 'muster COMMAND --help' describes a command\n"
+          "  -V, --version  print the version\n"
+          "\nexamples:\n"
+          "  muster run -n 4 ./program        start four ranks on this machine\n"
+          "  muster bench all_reduce          measure it, with the MPIs that are installed\n"
+          "  muster info                      show what muster finds on this machine\n",
+          to);
 }
 
 /*
@@ -65,6 +64,7 @@ int main(int argc, char **argv) {
         printf("muster %s\n", mst_version());
         return finish(EXIT_DONE);
     }
+    if (!strcmp(name, "__complete")) return finish(cmd_complete(argc - 2, argv + 2));
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(name, commands[i].name)) return finish(commands[i].run(argc - 1, argv + 1));
     return opt_unknown("muster", name[0] == '-' ? "option" : "command", name,

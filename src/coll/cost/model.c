@@ -183,6 +183,10 @@ void msi_model_write(FILE *to, const struct msi_model *model) {
             model->chunk);
 }
 
+const char *msi_model_name(int term) {
+    return rows[term].name;
+}
+
 uint64_t msi_model_hash(const struct msi_model *model) {
     static const uint64_t key[2] = {5, 6};
     return msi_hash(model->costs, sizeof model->costs, key) ^ model->chunk;

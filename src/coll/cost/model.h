@@ -47,6 +47,9 @@ mst_status msi_model_read(const char *path, struct msi_model *model);
 /* Writes the format that msi_model_parse reads. */
 void msi_model_write(FILE *to, const struct msi_model *model);
 
+/* The name of a cost in the file. */
+const char *msi_model_name(int term);
+
 /* Differs between models that may select different algorithms. */
 uint64_t msi_model_hash(const struct msi_model *model);
 

@@ -99,19 +99,32 @@ double bench_thread_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+const char *bench_name(int i, const char **help) {
+    if (i >= BENCHMARKS) return NULL;
+    *help = benchmarks[i].help;
+    return benchmarks[i].name;
+}
+
 static void list_benchmarks(void) {
-    printf("usage: muster bench OPERATION ... [option ...]\n"
-           "       muster bench NAME [option ...]\n\n"
-           "operations, or all of them:\n ");
+    printf(
+        "usage: muster bench OPERATION ... [options]\n"
+        "       muster bench NAME [options]\n\n"
+        "Measures communication on this machine and checks every result. Other libraries that are installed\n"
+        "are measured in the same run.\n\n"
+        "operations:\n ");
     for (int i = 0; i < LOOP_OPS; i++) printf(" %s", loop_op_names[i]);
-    printf(" all\nbackends, for --backend:\n  through muster: %s; called directly: %s\n"
-           "dtypes, for --dtype:\n ",
+    printf("\n  all (of them)\n\nbackends, for --backend:\n  through muster:   %s\n  called directly:  %s\n"
+           "\ndtypes, for --dtype:\n ",
            ops_backend_names(true), ops_backend_names(false));
     for (int i = 0; i < LOOP_DTYPES; i++) printf(" %s", loop_dtypes[i].name);
-    printf("\nother benchmarks:\n");
+    printf("\n\nother benchmarks:\n");
     for (int i = 0; i < BENCHMARKS; i++) printf("  %-8s %s\n", benchmarks[i].name, benchmarks[i].help);
     printf("\n'muster bench all --help' lists the options of operations, 'muster bench NAME --help' those of "
-           "NAME.\n");
+           "NAME.\n"
+           "\nexamples:\n"
+           "  muster bench all_reduce                   compare muster with the MPIs that are installed\n"
+           "  muster bench all_reduce --backend native  muster alone, in the layout of nccl-tests\n"
+           "  muster bench limits                       what this machine can do at best\n");
 }
 
 int cmd_bench(int argc, char **argv) {

@@ -19,6 +19,9 @@ int bench_init(int argc, char **argv);
 struct opt_command;
 struct msi_buf;
 
+/* The names of the benchmarks other than operations, and what they measure; NULL after the last. */
+const char *bench_name(int i, const char **help);
+
 /* These return OPT_PROCEED, or the exit status after a mistake was printed. */
 
 /* Parses the options of a benchmark that takes no operands. */

@@ -28,8 +28,8 @@ struct bench {
 #define AT(field) offsetof(struct bench, field)
 
 static const struct opt options[] = {
-    {"dtypes", 't', OPT_STRING, "LIST", "which dtypes, or all (default f32,f64,bf16,f16,i32)", AT(dtypes), 0,
-     0},
+    {"dtypes", 't', OPT_STRING, "DTYPE,...", "which dtypes, or all (default f32,f64,bf16,f16,i32)",
+     AT(dtypes), 0, 0},
     {"op", 'o', OPT_STRING, "OP", "the operation (default SUM)", AT(op), 0, 0},
     {"inputs", 'n', OPT_NUMBER, "N", "number of arrays to combine (default 2)", AT(n), 2, INPUTS_MOST},
     {"variant", 'v', OPT_STRING, "NAME", "the kernels to use (default: the best ones for this processor)",
@@ -39,12 +39,12 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench kernels",
-    "",
-    "Measures in-place reductions and a plain loop c += a, in GB/s of the result.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench kernels",
+    .operands = "",
+    .summary = "Measures in-place reductions and a plain loop c += a, in GB/s of the result.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster bench kernels --dtypes f32,bf16 --op MAX\n",
 };
 
 /* The limit: n - 1 plain loops. */

@@ -117,12 +117,13 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench limits",
-    "",
-    "Measures the limits of this machine: copies, additions, cache lines between processors, TCP.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench limits",
+    .operands = "",
+    .summary = "Measures the limits of this machine: copies, additions, cache lines between processors, TCP.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster bench limits\n"
+                "  muster bench limits -n 1,4 --json limits.json\n",
 };
 
 static void print_rates(const struct bench_limits *l, enum limit_kind kind, const char *title,

@@ -33,18 +33,19 @@ struct bench_options {
 static const struct opt options[] = {
     {"rounds", 'r', OPT_NUMBER, "N", "number of trials; the median counts (default 100)",
      offsetof(struct bench_options, rounds), 1, ROUNDS_MOST},
-    {"way", 'w', OPT_STRING, "WAY",
-     "run only off, flight, recorded, summed, tick or clock, and\nprint nothing; for counting instructions",
-     offsetof(struct bench_options, way), 0, 0},
+    {"way", 'w', OPT_STRING, "off|flight|recorded|summed|tick|clock",
+     "run only this one and print nothing; for counting instructions", offsetof(struct bench_options, way), 0,
+     0},
 };
 
 static const struct opt_command command = {
-    "muster bench prof",
-    "",
-    "Measures what the flight recorder and profiling add to a call, in nanoseconds of processor time.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench prof",
+    .operands = "",
+    .summary =
+        "Measures what the flight recorder and profiling add to a call, in nanoseconds of processor time.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster bench prof\n",
 };
 
 static void prepare(int way) {

@@ -38,12 +38,12 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench store",
-    "",
-    "Measures muster's store server and PyTorch's in one run.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench store",
+    .operands = "",
+    .summary = "Measures muster's store server and PyTorch's in one run.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster bench store --clients 16 --barrier 64\n",
 };
 
 struct server {
@@ -276,6 +276,11 @@ int bench_store(int argc, char **argv) {
     int exit_status = bench_parse(&command, argc, argv, &wanted);
     if (exit_status == OPT_PROCEED) exit_status = bench_open_output(&command, wanted.csv, &csv);
     if (exit_status != OPT_PROCEED) return exit_status;
+    fprintf(stderr,
+            "muster bench store: starts a store of muster, one of PyTorch if it is installed, and an echo "
+            "server on "
+            "this machine, with %ld and %ld clients, for about %.0f seconds\n",
+            wanted.clients, wanted.barrier, 2 + (double)(wanted.rounds * LOADS * TARGETS) * wanted.seconds);
     bench_raise_file_limit(SIZE_MAX);
     struct bench bench = {.wanted = &wanted, .csv = csv};
     char dash_c[] = "-c";

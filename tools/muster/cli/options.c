@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX_LEN = 64, LABEL_MAX = 80 };
+enum { NAME_MAX_LEN = 64, LABEL_MAX = 80, LABEL_WIDTH_MOST = 24 };
 
 struct parser {
     const struct opt_command *command;
@@ -56,7 +56,7 @@ bool opt_read_number(const char *text, long long min, long long max, long long *
 }
 
 static enum opt_kind kind_of(const struct opt *option) {
-    return (enum opt_kind)(option->kind & ~OPT_STAYS_HERE);
+    return (enum opt_kind)(option->kind & ~(OPT_STAYS_HERE | OPT_HIDDEN));
 }
 
 /* The name of an option in messages: "-n/--nproc-per-node". Valid until the next call. */
@@ -126,34 +126,64 @@ static size_t write_label(const struct opt *option, char label[LABEL_MAX]) {
                             option->value ? " " : "", option->value ? option->value : "");
 }
 
+static void print_option(const struct opt *option, size_t width) {
+    char label[LABEL_MAX];
+    bool own_line = write_label(option, label) > width;
+    if (own_line) printf("  %s\n", label);
+    printf("  %-*s  ", (int)width, own_line ? "" : label);
+    for (const char *c = option->help; *c; c++) {
+        putchar(*c);
+        if (*c == '\n') printf("  %-*s  ", (int)width, "");
+    }
+    putchar('\n');
+}
+
 static int print_help(const struct opt_command *command) {
     static const struct opt help = {.name = "help", .letter = 'h', .help = "show this text"};
     char label[LABEL_MAX];
     size_t width = write_label(&help, label);
     for (size_t i = 0; i < command->n_options; i++) {
-        size_t len = write_label(&command->options[i], label);
-        if (len > width) width = len;
+        size_t len = command->options[i].kind & OPT_HIDDEN ? 0 : write_label(&command->options[i], label);
+        if (len > width && len <= LABEL_WIDTH_MOST) width = len;
     }
     printf("usage: %s [options]%s%s\n\n%s\n\noptions:\n", command->name, command->operands[0] ? " " : "",
            command->operands, command->summary);
-    for (size_t i = 0; i <= command->n_options; i++) {
-        const struct opt *option = i < command->n_options ? &command->options[i] : &help;
-        write_label(option, label);
-        printf("  %-*s  ", (int)width, label);
-        for (const char *c = option->help; *c; c++) {
-            putchar(*c);
-            if (*c == '\n') printf("  %-*s  ", (int)width, "");
-        }
-        putchar('\n');
-    }
+    for (size_t i = 0; i < command->n_options; i++)
+        if (!(command->options[i].kind & OPT_HIDDEN)) print_option(&command->options[i], width);
+    print_option(&help, width);
+    if (command->examples) printf("\nexamples:\n%s", command->examples);
     return EXIT_DONE;
+}
+
+static int (*on_help)(const struct opt_command *command) = print_help;
+
+void opt_on_help(int (*function)(const struct opt_command *command)) {
+    on_help = function;
+}
+
+const struct opt *opt_find_name(const struct opt_command *command, const char *name) {
+    for (size_t i = 0; i < command->n_options; i++)
+        if (!strcmp(command->options[i].name, name)) return &command->options[i];
+    return NULL;
+}
+
+const struct opt *opt_find_letter(const struct opt_command *command, char letter) {
+    for (size_t i = 0; i < command->n_options; i++)
+        if (command->options[i].letter == letter) return &command->options[i];
+    return NULL;
 }
 
 static int unknown_long(const struct parser *p, const char *name) {
     const struct opt_command *c = p->command;
     const char *near = msi_nearest(name, c->options, c->n_options, sizeof c->options[0]);
-    if (!near) return opt_mistake(c, "unknown option '--%s'; try '%s --help'", name, c->name);
+    if (!near || opt_find_name(c, near)->kind & OPT_HIDDEN)
+        return opt_mistake(c, "unknown option '--%s'; try '%s --help'", name, c->name);
     return opt_mistake(c, "unknown option '--%s'; did you mean '--%s'?", name, near);
+}
+
+/* -np and --np of mpirun. */
+static bool is_np(const char *name) {
+    return !strcmp(name, "np");
 }
 
 static int read_long(struct parser *p, const char *arg) {
@@ -163,18 +193,10 @@ static int read_long(struct parser *p, const char *arg) {
     if (len >= sizeof name) return opt_mistake(p->command, "unknown option '--%.20s...'", arg);
     for (size_t i = 0; i < len; i++) name[i] = arg[i] == '_' ? '-' : arg[i];
     name[len] = '\0';
-    if (!strcmp(name, "help")) return print_help(p->command);
-    for (size_t i = 0; i < p->command->n_options; i++) {
-        const struct opt *option = &p->command->options[i];
-        if (!strcmp(option->name, name)) return store_value(p, option, equals ? equals + 1 : NULL);
-    }
-    return unknown_long(p, name);
-}
-
-static const struct opt *find_letter(const struct opt_command *command, char letter) {
-    for (size_t i = 0; i < command->n_options; i++)
-        if (command->options[i].letter == letter) return &command->options[i];
-    return NULL;
+    if (!strcmp(name, "help")) return on_help(p->command);
+    const struct opt *option = opt_find_name(p->command, name);
+    if (!option && is_np(name)) option = opt_find_letter(p->command, 'n');
+    return option ? store_value(p, option, equals ? equals + 1 : NULL) : unknown_long(p, name);
 }
 
 /* Every letter resembles every other, so suggest a long name that begins with it. */
@@ -188,9 +210,11 @@ static int unknown_letter(const struct parser *p, const char *letters) {
 }
 
 static int read_letters(struct parser *p, const char *letters) {
+    const struct opt *number = is_np(letters) ? opt_find_letter(p->command, 'n') : NULL;
+    if (number) return store_value(p, number, NULL);
     for (; *letters; letters++) {
-        const struct opt *option = find_letter(p->command, *letters);
-        if (!option && *letters == 'h') return print_help(p->command);
+        const struct opt *option = opt_find_letter(p->command, *letters);
+        if (!option && *letters == 'h') return on_help(p->command);
         if (!option) return unknown_letter(p, letters);
         if (kind_of(option) != OPT_FLAG) return store_value(p, option, letters[1] ? letters + 1 : NULL);
         int rc = store_value(p, option, NULL);
@@ -201,7 +225,7 @@ static int read_letters(struct parser *p, const char *letters) {
 
 static bool is_operand(const struct opt_command *command, const char *arg) {
     if (arg[0] != '-' || !arg[1]) return true;
-    return arg[1] >= '0' && arg[1] <= '9' && !find_letter(command, arg[1]);
+    return arg[1] >= '0' && arg[1] <= '9' && !opt_find_letter(command, arg[1]);
 }
 
 int opt_parse(const struct opt_command *command, int argc, char **argv, void *values, char ***operands,

@@ -3,8 +3,8 @@
  *
  * The value of an option is stored in a struct of the command, at the offset in the table. The parser
  * understands --name VALUE and --name=VALUE, bundled letters (-abn4), an underscore in place of a dash in a
- * long name, and "--" as the end of the options. Messages go to stderr as one line that begins with the
- * command's name.
+ * long name, mpirun's -np and --np for the letter n, and "--" as the end of the options. Messages go to
+ * stderr as one line that begins with the command's name.
  */
 #ifndef MUSTER_TOOL_CLI_OPTIONS_H
 #define MUSTER_TOOL_CLI_OPTIONS_H
@@ -20,8 +20,8 @@ enum opt_kind {
     OPT_STRINGS, /* struct opt_strings: the option may be repeated */
 };
 
-/* Added to a kind: not passed on to launchers on other hosts. */
-enum { OPT_STAYS_HERE = 0x100 };
+/* Added to a kind: not passed on to launchers on other hosts; not shown to users. */
+enum { OPT_STAYS_HERE = 0x100, OPT_HIDDEN = 0x200 };
 
 /* The strings are borrowed from argv; the command frees the list, even after an error. */
 struct opt_strings {
@@ -32,8 +32,8 @@ struct opt_strings {
 struct opt {
     const char *name;  /* long name without dashes */
     char letter;       /* short name, or 0 */
-    int kind;          /* an opt_kind, perhaps with OPT_STAYS_HERE */
-    const char *value; /* its name in the help text; NULL for a flag */
+    int kind;          /* an opt_kind, perhaps with OPT_STAYS_HERE or OPT_HIDDEN */
+    const char *value; /* its name in the help text, or the choices "a|b"; NULL for a flag */
     const char *help;  /* may have several lines */
     size_t offset;     /* of the value in the struct of the command */
     long min, max;
@@ -46,6 +46,7 @@ struct opt_command {
     const struct opt *options;
     size_t n_options;
     bool stops_at_operand; /* all that follows the first operand is an operand */
+    const char *examples;  /* lines for the end of the help text, or NULL */
 };
 
 enum { OPT_PROCEED = -1 };
@@ -57,6 +58,13 @@ enum { OPT_PROCEED = -1 };
  */
 int opt_parse(const struct opt_command *command, int argc, char **argv, void *values, char ***operands,
               int *n_operands);
+
+/* From now on opt_parse calls this function in place of printing the --help text. */
+void opt_on_help(int (*function)(const struct opt_command *command));
+
+/* Finds an option by its long name, or by its letter; NULL: none. */
+const struct opt *opt_find_name(const struct opt_command *command, const char *name);
+const struct opt *opt_find_letter(const struct opt_command *command, char letter);
 
 /* Prints "NAME: message" as one line on stderr; returns exit status 2. */
 int opt_mistake(const struct opt_command *command, const char *format, ...)

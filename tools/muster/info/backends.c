@@ -23,6 +23,17 @@ void info_add_backends(struct msi_json_out *out) {
     msi_json_put_object_end(out);
 }
 
+void info_print_backends(void) {
+    const char *name;
+    bool usable;
+    char text[400];
+    printf("\nBackends\n");
+    for (int i = 0; mst_backend_list(i, &name, &usable, text, sizeof text); i++) {
+        printf("  %-12s %-12s ", name, usable ? "usable" : "not usable");
+        info_print_wrapped(28, 28, text);
+    }
+}
+
 static void add_name(struct msi_buf *cell, const char *name) {
     msi_buf_add_format(cell, "%s%s", cell->len ? " " : "", name);
 }

@@ -32,12 +32,16 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster report",
-    "DIR",
-    "Analyses the traces (MUSTER_TRACE=DIR) and flight recordings of a run.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster report",
+    .operands = "DIR",
+    .summary =
+        "Shows where the time of a run went, and which rank is behind in a job that hangs. DIR has the\n"
+        "traces of the ranks (muster run --trace DIR) or, after a failure, their last operations.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster run -n 4 --trace out ./program   write traces to the directory out\n"
+                "  muster report out                       print a summary\n"
+                "  muster report out -o page.html          write a page to open in a browser\n",
 };
 
 /* An absolute path without links; NULL if its directory does not exist, which opening the file reports. */

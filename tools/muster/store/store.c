@@ -30,6 +30,10 @@ static const struct opt serve_options[] = {
      "write the port to this file once it is open; remove the file at the end", FIELD(port_file)},
 };
 
+static const char examples[] = "  muster store serve --port 29500 &    host a store on this machine\n"
+                               "  muster store set greeting hello      write a value\n"
+                               "  muster store get greeting            read it\n";
+
 /* Used by the signal handler. */
 static mst_cancel *cancel_on_signal;
 
@@ -95,6 +99,7 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
         .summary = action->help,
         .options = action->serves ? serve_options : client_options,
         .n_options = 3,
+        .examples = examples,
     };
     snprintf(name, sizeof name, "muster store %s", action->name);
     int status = opt_parse(&command, argc, argv, &s.options, &s.operands, &s.n);
@@ -115,7 +120,10 @@ static void print_help(FILE *to) {
     for (size_t i = 0; i < store_n_actions; i++)
         fprintf(to, "  %-6s %-11s %s\n", store_actions[i].name, store_actions[i].operands,
                 store_actions[i].help);
-    fputs("\n'muster store ACTION --help' lists its options.\n", to);
+    fputs("\n'muster store ACTION --help' lists its options.\n"
+          "\nexamples:\n",
+          to);
+    fputs(examples, to);
 }
 
 int cmd_store(int argc, char **argv) {

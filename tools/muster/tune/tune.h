@@ -40,13 +40,21 @@ struct tune {
     void *in, *out;
     struct tune_point points[TUNE_POINTS_MOST];
     int n;
+    /* Of the busiest machine: the load before the measurements and the ranks, per processor. */
+    double load, crowd;
 };
 
 /* Measures all points; collective. Restores the tuning of the world afterwards. */
 mst_status tune_measure(struct tune *tune, const struct msi_model *model);
 
-/* Fits the prices so that the selected algorithms take the least time. Prices without measurements stay. */
-void tune_fit(const struct tune *tune, struct msi_model *model);
+/*
+ * Fits the prices so that the selected algorithms take the least time. kept marks those that the measurements
+ * do not determine and that have their defaults. Returns the number of the others.
+ */
+int tune_fit(const struct tune *tune, struct msi_model *model, bool kept[MSI_COST_TERMS]);
+
+/* How much longer the longest sample of a point is than the shortest, as a share; the median of all. */
+double tune_spread(const struct tune *tune);
 
 /* The time that the model predicts, in seconds. */
 double tune_estimate(const struct tune_point *point, const struct msi_model *model);
@@ -57,6 +65,14 @@ double tune_regret(const struct tune *tune, const struct msi_model *model, enum 
 /* The geometric mean of the regret over all operations and sizes. */
 double tune_mean_regret(const struct tune *tune, const struct msi_model *model);
 
+/* Prints to stderr. */
 void tune_report(const struct tune *tune, const struct msi_model *before, const struct msi_model *after);
+
+/*
+ * Reasons why the results are not reliable, as sentences; the next one of each call, NULL after the last. *at
+ * is 0 at first.
+ */
+enum { TUNE_TEXT = 240 };
+const char *tune_doubt(const struct tune *tune, int *at, char text[TUNE_TEXT]);
 
 #endif

@@ -19,7 +19,8 @@ static const struct opt options[] = {
     {"ranks", 'n', OPT_STRING, "LIST", "numbers of processes (default 2,16,64,256)", AT(ranks), 0, 0},
     {"threads", 't', OPT_NUMBER, "N", "number of ranks of muster that are threads; 0: none (default 1024)",
      AT(threads), 0, 16384},
-    {"peers", 'p', OPT_STRING, "LIST", "some of muster,openmpi,mpich,torch (default: all)", AT(peers), 0, 0},
+    {"peers", 'p', OPT_STRING, "muster|openmpi|mpich|torch,...", "measure these only (default: all)",
+     AT(peers), 0, 0},
     {"reps", 'r', OPT_NUMBER, "N", "number of runs; the median counts (default 5)", AT(runs), 1,
      INIT_RUNS_MOST},
     {"limit", 0, OPT_SECONDS, "SECONDS", "end a command that takes longer (default 120)", AT(limit), 1,
@@ -34,12 +35,12 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench init",
-    "",
-    "Measures how long a world takes to form, with muster, the MPIs and torch's gloo in one run.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench init",
+    .operands = "",
+    .summary = "Measures how long a world takes to form, with muster, the MPIs and torch's gloo in one run.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples = "  muster bench init --ranks 2,16 --peers muster,openmpi\n",
 };
 
 static int read_peers(struct init_bench *b, const char *list) {
@@ -174,6 +175,12 @@ static void raise_file_limit(const struct init_bench *b) {
 }
 
 static int measure(struct init_bench *b) {
+    fprintf(stderr,
+            "muster bench init: starts worlds of %s processes on this machine, %ld times each, with %s; a "
+            "library "
+            "gets at most %.0f seconds for each size\n",
+            b->o.ranks, b->o.runs, b->o.peers ? b->o.peers : "muster, openmpi, mpich and torch",
+            b->o.patience);
     raise_file_limit(b);
     bool proceed = prepare(b);
     list_cases(b);

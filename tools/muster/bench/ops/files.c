@@ -43,6 +43,8 @@ static void write_json(const struct ops_bench *b, const struct ops_table *r, int
     msi_json_member_double(&out, "busbw_GBps", ops_busbw(what, i, f->us), 9);
     put_ratios(b, r, backend, i, &out);
     msi_json_member_int(&out, "wrong", (int64_t)f->wrong);
+    msi_json_member_bool(&out, "in_place", what->in_place);
+    msi_json_member_bool(&out, "bound", r->bound[backend]);
     msi_json_put_object_end(&out);
     bench_write_line(&line, b->json);
 }
@@ -50,16 +52,17 @@ static void write_json(const struct ops_bench *b, const struct ops_table *r, int
 static void write_csv(const struct ops_bench *b, const struct ops_table *r, int backend, int i) {
     const struct ops_case *what = &r->what;
     const struct ops_figure *f = &r->at[backend][i];
-    fprintf(b->csv, "%s,%s,%s,%d,%d,%zu,%s,%.4f,%.4f,%.6g,%.6g,%zu\n", b->backends[backend].name,
+    fprintf(b->csv, "%s,%s,%s,%d,%d,%zu,%s,%.4f,%.4f,%.6g,%.6g,%zu,%d,%d\n", b->backends[backend].name,
             loop_op_names[what->op], what->dtype->name, what->ranks, what->hosts, what->bytes[i],
             ops_buffer_names[what->buffers], f->us, f->p99, ops_algbw(what, i, f->us),
-            ops_busbw(what, i, f->us), f->wrong);
+            ops_busbw(what, i, f->us), f->wrong, what->in_place, r->bound[backend]);
 }
 
 void ops_write_files(const struct ops_bench *b, const struct ops_table *r) {
     if (b->csv && b->n_results == 1)
         fprintf(b->csv,
-                "backend,op,dtype,ranks,hosts,bytes,buffers,us_median,us_p99,algbw_GBps,busbw_GBps,wrong\n");
+                "backend,op,dtype,ranks,hosts,bytes,buffers,us_median,us_p99,algbw_GBps,busbw_GBps,wrong,"
+                "in_place,bound\n");
     for (int i = 0; i < r->what.n_sizes; i++)
         for (int backend = 0; backend < b->n_backends; backend++) {
             if (r->at[backend][i].us <= 0) continue;

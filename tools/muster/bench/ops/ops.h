@@ -6,10 +6,13 @@
  *   backends.c  the backends: their names, and whether they are usable
  *   trial.c     one trial of one backend: its command, and the results of its ranks
  *   worker.c    the program of muster's own ranks
- *   report.c    tables and the summary;  files.c  JSON and CSV;  plot.c  SVG
+ *   report.c    tables that compare backends, and the summary;  one_table.c  the table of one backend
+ *   files.c     JSON and CSV;  plot.c  SVG
  *
- * A table is one operation of one dtype with a number of ranks and one kind of buffers. In each round every
- * backend runs one trial, which starts its ranks; they measure all sizes with the loop in bench/peers/loop.h.
+ * A table is one operation of one dtype with a number of ranks and one kind of buffers, in place or out of
+ * place. In each round every backend runs one trial, which starts its ranks; they measure all sizes with the
+ * loop in bench/peers/loop.h. Backends whose ranks have several threads run one trial with ranks that are
+ * bound to processors and one without; the faster setting of a table counts.
  * All of this runs on the main thread.
  */
 #ifndef MUSTER_TOOL_BENCH_OPS_OPS_H
@@ -30,6 +33,7 @@ struct ops_case {
     const struct loop_dtype *dtype;
     int ranks, hosts;
     enum ops_buffers buffers;
+    bool in_place;
     size_t requested[OPS_SIZES_MOST], unit;
     size_t bytes[OPS_SIZES_MOST]; /* the requested sizes, rounded to multiples of unit */
     int n_sizes;
@@ -44,6 +48,8 @@ struct ops_table {
     /* Why there are no further trials of a backend, or "". */
     char why[OPS_BACKENDS_MOST][BENCH_WHY_MAX], unsupported[OPS_BACKENDS_MOST][BENCH_WHY_MAX];
     char wrong[OPS_BACKENDS_MOST][BENCH_WHY_MAX]; /* describes the first wrong element */
+    bool bound[OPS_BACKENDS_MOST];                /* the ranks were bound to processors */
+    double gain[OPS_BACKENDS_MOST]; /* by how much that is faster than the other setting; 0: not tried */
 };
 
 /* The times of a backend at one size, in microseconds, one per round. */
@@ -53,7 +59,7 @@ struct ops_samples {
 };
 
 struct ops_options {
-    const char *backends, *ranks, *bytes, *dtypes, *buffers, *python, *json, *csv, *plot;
+    const char *backends, *ranks, *bytes, *dtypes, *buffers, *place, *python, *json, *csv, *plot;
     long hosts, rounds;
     double budget, limit; /* seconds of one measurement, and of one trial at most */
     bool bind, limits;
@@ -70,11 +76,12 @@ struct ops_bench {
     struct bench_numbers ranks;
     size_t min, max, step, cache; /* bytes; step is the factor between sizes */
     FILE *json, *csv, *plot;
-    struct bench_limits limits;                                    /* with --limits */
-    struct ops_table table;                                        /* the current one */
-    struct ops_samples samples[OPS_BACKENDS_MOST][OPS_SIZES_MOST]; /* of the current table */
-    struct ops_table *results;                                     /* the finished ones */
-    int n_results;
+    struct bench_limits limits; /* with --limits */
+    struct ops_table table;     /* the current one */
+    /* Of the current table, with ranks that are not bound and with bound ranks. */
+    struct ops_samples samples[OPS_BACKENDS_MOST][2][OPS_SIZES_MOST];
+    struct ops_table *results; /* the finished ones */
+    int n_results, n_printed;
     int trials, probes, n_trials; /* started ones; those before the first table; how many follow at most */
     bool failed, wrong;           /* a backend of muster failed; a result was wrong */
 };
@@ -91,8 +98,10 @@ bool ops_prepare(struct ops_bench *bench);
 
 /* Empties the current table and its samples. */
 void ops_begin_table(struct ops_bench *bench);
+/* Is the backend tried with bound ranks and without, because its ranks have several threads? */
+bool ops_tries_both(const struct bench_peer *backend);
 /* One trial of a backend: adds samples or sets why. False: the user interrupts. */
-bool ops_run_trial(struct ops_bench *bench, int backend);
+bool ops_run_trial(struct ops_bench *bench, int backend, bool bound);
 /* A short trial that tells whether the backend is usable. */
 bool ops_probe(struct ops_bench *bench, int backend);
 
@@ -104,6 +113,20 @@ double ops_algbw(const struct ops_case *what, int size, double us);
 double ops_busbw(const struct ops_case *what, int size, double us);
 /* The time of another backend divided by that of the first; 0: one of them was not measured. */
 double ops_ratio(const struct ops_table *table, int other, int size);
+
+/* Is the buffer divided into one block per rank? */
+bool ops_has_blocks(enum loop_op op);
+/* Is there one backend, whose table has the layout of nccl-tests? */
+bool ops_is_alone(const struct ops_bench *bench);
+/* Prints the table of one backend; NULL: it has no such form, or it was not measured. */
+void ops_print_one(const struct ops_bench *bench, const struct ops_table *out, const struct ops_table *in);
+/* Prints operation, dtype, buffers and ranks of a table in a line. place: also whether it is in place. */
+void ops_print_case(const struct ops_case *what, bool place);
+/* Prints lines about wrong results, failures, missing support and settings of a table. */
+void ops_print_notes(const struct ops_bench *bench, const struct ops_table *table);
+/* About three significant digits and the unit; "-" for 0. */
+enum { OPS_TEXT = 32 };
+const char *ops_put(char text[OPS_TEXT], double x, const char *unit);
 
 void ops_print_head(const struct ops_bench *bench);
 void ops_print_result(const struct ops_bench *bench, const struct ops_table *table);

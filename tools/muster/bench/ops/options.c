@@ -14,25 +14,30 @@ static const int64_t largest = (int64_t)4 << 30;
 #define AT(field) offsetof(struct ops_options, field)
 
 static const struct opt options[] = {
-    {"backend", 'b', OPT_STRING, "LIST",
+    {"backend", 'b', OPT_STRING, "BACKEND,...",
      "through muster: native, mpi, mpi:openmpi, mpi:mpich, gloo, nccl,\n"
      "and modules in MUSTER_BACKEND_PATH; called directly:\n"
      "openmpi, mpich, torch (default native,openmpi,mpich)",
      AT(backends), 0, 0},
-    {"ranks", 'n', OPT_STRING, "LIST", "numbers of ranks (default 2)", AT(ranks), 0, 0},
+    {"ranks", 'n', OPT_STRING, "N,...", "numbers of ranks (default 2)", AT(ranks), 0, 0},
     {"bytes", 0, OPT_STRING, "MIN:MAX:N",
      "sizes from MIN to MAX, each N times the previous one; 1M is one\nsize (default 4:64M:4)", AT(bytes), 0,
      0},
-    {"dtype", 't', OPT_STRING, "LIST", "f32, bf16, f16, f64, i32, ... (default f32)", AT(dtypes), 0, 0},
-    {"buffers", 0, OPT_STRING, "LIST",
+    {"dtype", 't', OPT_STRING, "DTYPE,...", "f32, bf16, f16, f64, i32, ... (default f32)", AT(dtypes), 0, 0},
+    {"buffers", 0, OPT_STRING, "hot|rotate|symmetric,...",
      "hot: the same in each call; rotate: several sets, larger than the\ncache; symmetric: from mst_alloc "
      "(default hot)",
      AT(buffers), 0, 0},
+    {"place", 0, OPT_STRING, "out|in|both",
+     "with separate buffers for input and output, in place, or both\n"
+     "(default: both for one backend, out to compare several)",
+     AT(place), 0, 0},
     {"hosts-simulated", 0, OPT_NUMBER, "N", "divide the ranks among N simulated hosts (default 1)", AT(hosts),
      1, OPS_RANKS_MOST},
     {"bind", 0, OPT_FLAG, NULL,
-     "bind each rank to a processor, except for gloo and torch, which\n"
-     "have several threads",
+     "bind each rank to a processor; gloo and torch, whose ranks have\n"
+     "several threads, are always measured bound and unbound, and the\n"
+     "faster of the two is shown",
      AT(bind), 0, 0},
     {"limits", 0, OPT_FLAG, NULL, "also show the least possible time and each backend's share of it",
      AT(limits), 0, 0},
@@ -49,12 +54,15 @@ static const struct opt options[] = {
 };
 
 static const struct opt_command command = {
-    "muster bench",
-    "operation ...",
-    "Measures operations with one or more backends in one run; 'muster bench' lists the choices.",
-    options,
-    sizeof options / sizeof *options,
-    false,
+    .name = "muster bench",
+    .operands = "operation ...",
+    .summary = "Measures operations with one or more backends in one run; 'muster bench' lists the choices.",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .examples =
+        "  muster bench all_reduce                             muster and the installed MPIs, 2 ranks\n"
+        "  muster bench all_reduce -b native -n 4 --bytes 1M   muster alone, one size\n"
+        "  muster bench all --json all.json --plot all.svg     everything, with a chart\n",
 };
 
 /* near is a similar name, or NULL. */
@@ -151,6 +159,11 @@ static int read_bytes(struct ops_bench *b, const char *text) {
     return OPT_PROCEED;
 }
 
+static int check_place(const char *place) {
+    if (!place || !strcmp(place, "out") || !strcmp(place, "in") || !strcmp(place, "both")) return OPT_PROCEED;
+    return opt_mistake(&command, "--place takes out, in or both, not '%s'", place);
+}
+
 /* Do both names denote one regular file? Devices and pipes may have several writers. */
 static bool is_same_file(const char *a, const char *b) {
     struct stat first, second;
@@ -213,6 +226,7 @@ int ops_read_options(struct ops_bench *b, int argc, char **argv) {
     if (status == OPT_PROCEED) status = read_dtypes(b, o->dtypes);
     if (status == OPT_PROCEED) status = read_buffers(b, o->buffers);
     if (status == OPT_PROCEED) status = read_bytes(b, o->bytes);
+    if (status == OPT_PROCEED) status = check_place(o->place);
     if (status == OPT_PROCEED) status = check_settings();
     return status == OPT_PROCEED ? open_files(b) : status;
 }

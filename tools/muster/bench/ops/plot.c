@@ -130,8 +130,9 @@ static void draw_panel(struct panel *p) {
     char title[160], host[32] = "";
     if (!set_axes(p)) return;
     if (what->hosts > 1) snprintf(host, sizeof host, ", %d hosts", what->hosts);
-    snprintf(title, sizeof title, "%s, %d ranks%s, %s, %s: %s", loop_op_names[what->op], what->ranks, host,
-             what->dtype->name, ops_buffer_names[what->buffers], p->bandwidth ? "GB/s" : "microseconds");
+    snprintf(title, sizeof title, "%s, %d ranks%s, %s, %s%s: %s", loop_op_names[what->op], what->ranks, host,
+             what->dtype->name, ops_buffer_names[what->buffers], what->in_place ? ", in place" : "",
+             p->bandwidth ? "GB/s" : "microseconds");
     text(p->out, p->x, p->y - 10, "start", " font-weight=\"bold\"", title);
     fputs("<g fill=\"#444\">\n", p->out);
     draw_y_axis(p);

@@ -29,10 +29,9 @@ static int size_of(const struct ops_case *what, size_t bytes) {
     return i;
 }
 
-static void add_sample(struct ops_bench *b, int backend, size_t bytes, const double ns[2]) {
-    int size = size_of(&b->table.what, bytes);
-    if (size < 0 || b->samples[backend][size].n == OPS_ROUNDS_MOST) return;
-    struct ops_samples *samples = &b->samples[backend][size];
+static void add_sample(struct ops_samples all[OPS_SIZES_MOST], int size, const double ns[2]) {
+    if (size < 0 || all[size].n == OPS_ROUNDS_MOST) return;
+    struct ops_samples *samples = &all[size];
     samples->us[samples->n] = ns[0] / 1e3;
     samples->p99[samples->n++] = ns[1] / 1e3;
 }
@@ -54,7 +53,7 @@ static void read_wrong(struct ops_table *t, int backend, const char *text) {
 }
 
 /* Reads the lines of the ranks. */
-static void read_results(struct ops_bench *b, int backend, const char *path) {
+static void read_results(struct ops_bench *b, int backend, bool bound, const char *path) {
     struct ops_table *t = &b->table;
     FILE *file = fopen(path, "re");
     char line[BENCH_WHY_MAX];
@@ -63,7 +62,7 @@ static void read_results(struct ops_bench *b, int backend, const char *path) {
     while (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         if (sscanf(line, "%zu %lf %lf", &bytes, &ns[0], &ns[1]) == 3)
-            add_sample(b, backend, bytes, ns);
+            add_sample(b->samples[backend][bound], size_of(&t->what, bytes), ns);
         else if (strncmp(line, "wrong ", 6) == 0)
             read_wrong(t, backend, line + 6);
         else if (strncmp(line, "failed ", 7) == 0)
@@ -74,10 +73,8 @@ static void read_results(struct ops_bench *b, int backend, const char *path) {
     if (file) fclose(file);
 }
 
-/* Ranks of gloo have several threads, which would compete for one processor. */
-static bool is_bound(const struct ops_bench *b, const struct bench_peer *backend) {
-    return b->o.bind && backend->kind != BENCH_TORCH &&
-           (!backend->engine || strcmp(backend->engine, "gloo") != 0);
+bool ops_tries_both(const struct bench_peer *backend) {
+    return backend->kind == BENCH_TORCH || (backend->engine && strcmp(backend->engine, "gloo") == 0);
 }
 
 /* Adds the command of the ranks, up to the arguments of loop.h. */
@@ -93,7 +90,7 @@ static void add_command(const struct ops_bench *b, const struct bench_peer *back
     peers_add(argv, b->place.self, "bench", "--worker", backend->engine, memory, argv->hosts);
 }
 
-bool ops_run_trial(struct ops_bench *b, int backend) {
+bool ops_run_trial(struct ops_bench *b, int backend, bool bound) {
     struct ops_table *t = &b->table;
     struct bench_argv argv = {.n = 0};
     struct launch_result result;
@@ -103,9 +100,9 @@ bool ops_run_trial(struct ops_bench *b, int backend) {
     write_args(b, &t->what, &a);
     add_command(b, &b->backends[backend], &argv);
     peers_add(&argv, loop_op_names[t->what.op], t->what.dtype->name, a.sizes, a.cover, a.budget,
-              is_bound(b, &b->backends[backend]) ? "1" : "0", a.results);
+              bound ? "1" : "0", t->what.in_place ? "1" : "0", a.results);
     launch_run(argv.args, b->o.limit, &result);
-    read_results(b, backend, a.results);
+    read_results(b, backend, bound, a.results);
     if (result.end == LAUNCH_INTERRUPTED) return false;
     snprintf(text, sizeof text, "%.280s%s", result.why, result.end == LAUNCH_TIME_UP ? " (--limit)" : "");
     if (result.end != LAUNCH_DONE) set_reason(t->why[backend], text);
@@ -123,7 +120,7 @@ bool ops_probe(struct ops_bench *b, int backend) {
                                 .bytes = {64},
                                 .n_sizes = 1};
     b->o.budget = 0.001;
-    bool proceed = ops_run_trial(b, backend);
+    bool proceed = ops_run_trial(b, backend, false);
     b->o.budget = budget;
     /* Other operations may be supported; the tables show which are not. */
     if (t->unsupported[backend][0] == '\0')

@@ -42,7 +42,7 @@ static int call(const struct loop_call *c) {
     case LOOP_REDUCE_SCATTER:
         return mst_reduce_scatter_tensor(c->out, c->in, c->block, dtype);
     case LOOP_BROADCAST:
-        return mst_broadcast(c->out, c->count, dtype, .root = c->root);
+        return mst_broadcast(c->out, c->count, dtype, .root = c->root, .in = c->in_place ? NULL : c->in);
     case LOOP_REDUCE:
         return mst_reduce(c->out, c->count, dtype, .in = c->in, .root = c->root);
     case LOOP_GATHER:

@@ -1,0 +1,54 @@
+"""muster info without a request: a report for people, and the same facts as JSON for programs."""
+
+import json
+import re
+import unittest
+
+from harness import MUSTER, ToolTest
+
+WIDTH = 100
+
+
+class Info(ToolTest):
+    def info(self, *words, **options):
+        rc, out, err = self.muster("info", *words, **options)
+        self.assertEqual((rc, err), (0, b""), words)
+        return out.decode()
+
+    def check_form(self, text):
+        for line in text.splitlines():
+            self.assertLessEqual(len(line), WIDTH)
+            self.assertEqual(line, line.rstrip())
+        self.assertNotRegex(text, r"=(yes|no)\b|because=|name=")
+
+    def test_text_and_json_agree(self):
+        text, facts = self.info(), json.loads(self.info("--json"))
+        self.check_form(text)
+        self.assertEqual(list(facts), ["build", "machine", "discovery", "network", "backends", "settings"])
+        self.assertEqual(re.findall(r"(?m)^[A-Z]\w+$", text), ["Machine", "Launcher", "Network", "Backends"])
+        self.assertTrue(text.startswith(f"muster {facts['build']['version']} "))
+        self.assertRegex(text, rf"processor +{re.escape(facts['machine']['cpu'])}\n")
+        for name, backend in facts["backends"].items():
+            self.assertRegex(text, rf"(?m)^  {name} +{'usable' if backend['usable'] else 'not usable'} +\S")
+        for interface in facts["network"]["interfaces"]:
+            self.assertRegex(text, rf"(?m)^  {interface['name']} +.*{re.escape(interface['address'])}(,|$)")
+        self.assertIn("no launcher", text)
+
+    def test_ranks(self):
+        rc, out, _ = self.muster("run", "-np", 2, "--local-ranks-filter", 1, MUSTER, "info")
+        self.assertEqual(rc, 0)
+        text = re.sub(r"(?m)^\[1\] ", "", out.decode())
+        self.assertIn("rank         1 of 2 (RANK, WORLD_SIZE)", text)
+        self.assertRegex(text, r"rank 0 is at 127\.0\.0\.1:\d+ \(MASTER_ADDR, MASTER_PORT\)")
+        self.assertRegex(text, r"(?m)^  variables    RANK=1$")
+
+    def test_settings(self):
+        text = self.info("--env", env={"MUSTER_SLOW_S": "3"})
+        self.check_form(text)
+        self.assertIn("MUSTER_SLOW_S=3 (set; the default is 10)\n    Seconds", text)
+        self.assertIn("MUSTER_LOG=warn (default)\n", text)
+        self.assertIn("MUSTER_SOCKET_IFNAME is not set\n", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
