@@ -1,5 +1,8 @@
 # Manual pages: those in man/, and muster-env.7, whose table the tool generates.
 file(GLOB manual_pages CONFIGURE_DEPENDS man/*.1 man/*.3 man/*.7)
+if(NOT TARGET muster_tool)
+    list(FILTER manual_pages EXCLUDE REGEX "/muster[^/]*\\.1$")
+endif()
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/man/muster-env.7.in AND TARGET muster_tool)
     set(env_page ${PROJECT_BINARY_DIR}/man/muster-env.7)
