@@ -25,7 +25,7 @@ int main(void) {
     check(mst_broadcast(&batch, 1, MST_I32, .root = 0));
     mst_printf("broadcast: every rank has the batch size %d\n", batch);
 
-    /* All to all, combined: every rank gets the result. The operation is a sum if .op does not name another. */
+    /* All to all, combined: every rank gets the result. The default of .op is a sum. */
     int sum = rank + 1, largest = rank + 1;
     check(mst_all_reduce(&sum, 1, MST_I32));
     check(mst_all_reduce(&largest, 1, MST_I32, .op = MST_MAX));

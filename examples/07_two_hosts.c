@@ -5,8 +5,8 @@
  *   muster run -n 4 build/bin/examples/07_two_hosts
  *   muster run --hosts node1:2,node2:2 build/bin/examples/07_two_hosts
  *
- * The model has two layers, y = w2 tanh(w1 x + b1) + b2. It learns sin(2 x). The samples are divided among the
- * ranks, so the loss is the same for any number of ranks that divides SAMPLES.
+ * The model has two layers, y = w2 tanh(w1 x + b1) + b2. It learns sin(2 x). The samples are divided among
+ * the ranks, so the loss is the same for any number of ranks that divides SAMPLES.
  */
 #include <math.h>
 #include <muster/muster.h>

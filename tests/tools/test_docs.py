@@ -149,7 +149,7 @@ class Additions(unittest.TestCase):
     def test_dtypes_and_operations(self):
         dtypes = re.findall(r'X\(\d+, \w+, \d+, "(\w+)"\)', header("dtype.h"))
         operations = re.findall(r'X\(\d+, \w+, "(\w+)"\)', header("dtype.h"))
-        self.assertIn(f"{len(dtypes)} dtypes, {len(operations)} operations", self.read("README.md"))
+        self.assertIn(f"{len(dtypes)} dtypes, {len(operations)} operations", self.read("docs/features.md"))
         measured = re.findall(r'\{"(\w+)", \d+, \d+, \d+, ', self.read("bench/peers/loop_data.h"))
         self.assertEqual(sorted([*measured, "bool"]), sorted(dtypes))  # sums of bool are no benchmark
 
@@ -175,12 +175,12 @@ class Additions(unittest.TestCase):
         table = re.search(r"commands\[\] = \{.*?\n\};", self.read("tools/muster/main.c"), re.S)[0]
         names = re.findall(r'\{"(\w+)", cmd_(\w+),', table)
         self.assertGreater(len(names), 5)
-        overview, readme = self.read("man/muster.1"), self.read("README.md")
+        overview, features = self.read("man/muster.1"), self.read("docs/features.md")
         for name, function in names:
             self.assertEqual(name, function)
             self.assertIn(f".Nm muster {name}", self.read(f"man/muster-{name}.1"))
             self.assertIn(f".Xr muster-{name} 1", overview)
-            self.assertIn(f"| `muster {name}` |", readme)
+            self.assertIn(f"| `muster {name}` |", features)
 
     def test_launchers(self):
         rows = re.findall(r'\.name = "(\w+)",\s*\.title = "([^"]+)"', self.read("src/bootstrap/launchers.c"))
