@@ -21,8 +21,7 @@ int main(void) {
 
     /* Replaces the three numbers by their averages over all ranks. */
     if (mst_all_reduce(gradient, 3, MST_F32, .op = MST_AVG) != MST_OK) return fail();
-    printf("hello from rank %d of %d: the averages are %g %g %g\n", rank, size, gradient[0], gradient[1],
-           gradient[2]);
+    printf("hello from rank %d of %d: the average is %g\n", rank, size, gradient[0]);
 
     mst_destroy_process_group(NULL);
     return 0;

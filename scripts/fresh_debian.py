@@ -18,7 +18,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/install"))
-from documented import README_ORDER, Shell, read_blocks  # noqa: E402
+from documented import Shell, read_documents  # noqa: E402
 
 # Mounts and processes live in namespaces of the shell and end with it.
 ENTER = """
@@ -74,18 +74,6 @@ def open_shell(root):
     return Shell(process, {r"<url>": "/srv/muster.git", r"^make test\b.*": ":"}, deadline=1800)
 
 
-def follow_documents(shell):
-    readme = read_blocks(ROOT / "README.md")
-    shell.run("cd")
-    for heading in README_ORDER:
-        for block in readme:
-            if block.heading == heading:
-                follow(shell, block)
-    shell.run("cd ~/muster")
-    for block in read_blocks(ROOT / "docs/tutorial.md"):
-        follow(shell, block)
-
-
 def follow(shell, block):
     start = time.monotonic()
     shell.follow(block)
@@ -103,11 +91,17 @@ def main():
         if not shutil.which(tool):
             skip(f"needs {tool}")
     folder, shell, start = pathlib.Path(tempfile.mkdtemp(prefix="muster-fresh-", dir="/var/tmp")), None, time.monotonic()
+    readme, tutorial = read_documents(ROOT)
     try:
         root = make_system(folder)
         print(f"fresh: a new Debian: {time.monotonic() - start:.0f} s", flush=True)
         shell = open_shell(root)
-        follow_documents(shell)
+        shell.run("cd")
+        for block in readme:
+            follow(shell, block)
+        shell.run("cd ~/muster")
+        for block in tutorial:
+            follow(shell, block)
         if shell.wrong:
             sys.exit(shell.differences())
         print(f"fresh: all outputs are those of the documents: {time.monotonic() - start:.0f} s")

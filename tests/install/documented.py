@@ -1,6 +1,6 @@
 """The code blocks of a document, and a shell that follows them.
 
-    ```c NAME          the reader's file NAME; so do other languages with a NAME
+    ```LANGUAGE NAME   the content of the reader's file NAME
     ```sh              commands; each must succeed
     ```console         "$ command" lines, each followed by its output
 
@@ -19,7 +19,8 @@ import signal
 import time
 
 FENCE = re.compile(r"^```(\w*)(?: +(\S+))?\n(.*?)^```$|^#+ ([^\n]+)$", re.M | re.S)
-# The sections of README.md in the order in which a reader needs them: the program at its top needs an installation.
+# The sections of README.md that have blocks, in the order in which a reader needs them: the program at its top needs
+# an installation.
 README_ORDER = ("Start", "Install", "Hello", "CMake")
 RANK = re.compile(r"\[(\d+)\] ")
 END = "--end-of-command--"
@@ -38,6 +39,12 @@ def read_blocks(path):
             line = text.count("\n", 0, match.start()) + 1
             blocks.append(Block(path, line, heading, match[1], match[2], match[3]))
     return blocks
+
+
+def read_documents(root):
+    """Returns the blocks of README.md, in the order in which a reader needs them, and of docs/tutorial.md."""
+    readme = sorted(read_blocks(root / "README.md"), key=lambda block: README_ORDER.index(block.heading))
+    return readme, read_blocks(root / "docs/tutorial.md")
 
 
 def place(block):
@@ -82,14 +89,14 @@ class Shell:
         self.substitutes = substitutes or {}  # regular expression: text
         self.wrong = []  # (block, example, output) of each output that differs from the document
 
-    def run(self, command, cut=None):
+    def run(self, command):
         """Runs a command. Returns its exit status and the lines of its output and errors."""
         for pattern, text in self.substitutes.items():
             command = re.sub(pattern, text, command)
         script = f"{{ {command}\n}} </dev/null\nprintf '\\n%s %d\\n' {END} $?\n"
         self.process.stdin.write(script.encode())
         self.process.stdin.flush()
-        data, end = b"", time.monotonic() + (cut or self.deadline)
+        data, end = b"", time.monotonic() + self.deadline
         while not (match := re.search(rf"\n{END} (\d+)\n$", data.decode(errors="replace"))):
             if not select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
                 raise AssertionError(f"no end of '{command}'; so far:\n{data.decode(errors='replace')}")

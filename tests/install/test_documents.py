@@ -13,8 +13,8 @@ import subprocess
 import sys
 import unittest
 
-from documented import README_ORDER, Shell, matches, read_blocks, read_examples
-from harness import BUILD, SOURCE, RanksTest
+from documented import Shell, matches, read_blocks, read_documents, read_examples
+from harness import BUILD, SOURCE, RanksTest, main
 
 README, TUTORIAL = SOURCE / "README.md", SOURCE / "docs/tutorial.md"
 SUBSTITUTES = {
@@ -44,16 +44,13 @@ class Documents(RanksTest):
         return Shell(process, {**SUBSTITUTES, **own_port})
 
     def test_readme_and_tutorial(self):
-        readme = read_blocks(README)
-        self.assertEqual({block.heading for block in readme}, set(README_ORDER), "the headings of the blocks")
+        readme, tutorial = read_documents(SOURCE)
         shell = self.shell()
         self.addCleanup(shell.close)
-        for heading in README_ORDER:
-            for block in readme:
-                if block.heading == heading:
-                    shell.follow(block)
+        for block in readme:
+            shell.follow(block)
         shell.run("cd ~/muster")
-        for block in read_blocks(TUTORIAL):
+        for block in tutorial:
             shell.follow(block)
         if UPDATE:
             shell.update()
@@ -65,14 +62,14 @@ class Documents(RanksTest):
         shown = next(block.text for block in read_blocks(README) if block.language == "c")
         self.assertIn(self.squeeze(shown), self.squeeze(example))
         examples = {path.name: self.squeeze(path.read_text()) for path in (SOURCE / "examples").glob("0[1-7]_*.c")}
-        headings = set()
+        used = set()
         for block in read_blocks(TUTORIAL):
             if block.language == "c":
                 names = [name for name, text in examples.items() if all(
                     self.squeeze(part) in text for part in block.text.split("...\n"))]  # fmt: skip
                 self.assertTrue(names, f"tutorial.md:{block.line}: no example has this code")
-                headings.add(names[0])
-        self.assertEqual(headings, set(examples))
+                used.add(names[0])
+        self.assertEqual(used, set(examples))
 
     def test_cmake_options(self):
         """The README has a row for each option, with its default."""
@@ -109,4 +106,5 @@ class Comparison(unittest.TestCase):
 
 if __name__ == "__main__":
     UPDATE = "--update" in sys.argv
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    sys.argv = [word for word in sys.argv if word != "--update"]
+    main()
