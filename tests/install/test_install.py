@@ -88,20 +88,21 @@ class Installed(unittest.TestCase):
         self.run_command(sys.executable, "-B", SOURCE / "scripts/check_links.py", documents, self.prefix / "share/man")
 
     def public_names(self):
-        """Returns the functions, the macros over them and the status codes of the headers."""
+        """Returns the functions, the macros over them, the dtypes, the operations and the status codes of the headers."""
         text = "".join(path.read_text() for path in (SOURCE / "include/muster").glob("*.h"))
         functions = set(re.findall(r"^[a-z][\w *]*\b(mst_\w+)\(", text, re.M))
-        statuses = {f"MST_{name}" for name in re.findall(r"X\(\d+, (ERR_\w+),", text)}
+        tables = re.findall(r"#define MST_(?:STATUS|DTYPE|OP)_TABLE\(X\) +\\\n((?:.*\\\n)*.*)", text)
+        constants = {f"MST_{name}" for table in tables for name in re.findall(r"X\(\d+, (\w+),", table)}
         self.assertGreater(len(functions), 160)
-        self.assertGreater(len(statuses), 20)
-        return sorted(functions | {name.removesuffix("_with") for name in functions} | statuses)
+        self.assertGreater(len(constants), 50)
+        return sorted(functions | {name.removesuffix("_with") for name in functions} | constants)
 
     @needs("man")
     def test_man_finds_every_name(self):
         names, manual = self.public_names(), self.prefix / "share/man"
         found = self.run_command("man", "-M", manual, "-w", *names).split()
         self.assertEqual(len(found), len(names))
-        for name in ("mst_all_reduce", "mst_all_reduce_with", "mst_store_get", "MST_ERR_STALLED"):
+        for name in ("mst_all_reduce", "mst_all_reduce_with", "mst_store_get", "MST_ERR_STALLED", "MST_BF16"):
             text = self.run_command("man", "-M", manual, "-P", "cat", name)
             self.assertIn(f"{name.removesuffix('_with')}", re.sub(".\b", "", text))
 
