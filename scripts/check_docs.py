@@ -3,7 +3,7 @@
 
  - Each file in the table of steps of docs/architecture.md defines the function of its row.
  - Each file or folder that a document for developers names in backticks exists.
- - Each relative link of a document leads to a file.
+ - Each link of a document, and each reference to a manual page, leads somewhere (check_links.py).
  - Each test that CMakePresets.json or tests/CMakeLists.txt names exists.
 """
 
@@ -14,6 +14,7 @@ import re
 import sys
 from dataclasses import dataclass
 
+import check_links
 from tree import project_files
 
 STEPS = "docs/architecture.md"
@@ -25,7 +26,6 @@ PATH = re.compile(
     r"`((?:[\w.-]+/)*[\w.-]+\.(?:c|h|cpp|inc|py|sh|cmake|txt|md|map)"
     r"|(?:src|tests|tools|docs|examples|scripts|backends)/(?:[\w.-]+/)*)`"
 )
-LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
 @dataclass
@@ -83,14 +83,6 @@ def check_names(root, names):
                 yield f"{document}: `{path}` does not exist"
 
 
-def check_links(root, names):
-    for name in names:
-        if name.endswith(".md"):
-            for link in LINK.findall((root / name).read_text()):
-                if not (root / name).parent.joinpath(link).exists():
-                    yield f"{name}: the link to {link} leads nowhere"
-
-
 def expand(pattern):
     """Returns the alternatives of a regular expression of groups, | and ?, such as a(b|c)? -> a, ab, ac."""
 
@@ -136,7 +128,7 @@ def check_tests(root, names):
 def check(root):
     """Returns all faults, as lines."""
     names = project_files(root)
-    return [*check_steps(root), *check_names(root, names), *check_links(root, names), *check_tests(root, names)]
+    return [*check_steps(root), *check_names(root, names), *check_links.check(root, root / "man", names), *check_tests(root, names)]
 
 
 def main():
