@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LATER_MS = 60000, SHORT_MS = 200, SMALL = 1000, LARGE = 32 << 20 };
+enum { LATER_MS = 60000, SHORT_MS = 200, SMALL = 1000, LARGE = 8 << 20 };
 #define LATER .timeout_ms = LATER_MS
 
 static int me, peer;
@@ -162,7 +162,7 @@ int main(void) {
     REQUIRE(in && out && keys && mst_get_world_size(NULL) == 2);
     memset(in, me, LARGE);
     first_message();
-    long_message_to_a_collective();
+    if (mst_get_host_count(NULL) == 1) long_message_to_a_collective(); /* sockets have buffers of any size */
     head_to_head();
     tags_and_mismatches();
     deadlines();
