@@ -1,4 +1,4 @@
-# Installed files: headers, libraries, tool, manual pages, documents, examples, pkg-config file, CMake package.
+# Installed files: headers, libraries, tool, manual pages, pkg-config file, CMake package.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/muster DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
