@@ -165,6 +165,14 @@ class Docs(Checks):
             ["CONTRIBUTING.md: `low/gone.h` does not exist", "CONTRIBUTING.md: the link to docs/more.md leads nowhere"],
         )
 
+    def test_examples_exist(self):
+        self.write("examples/01_a.c", "/* 01_a.c, unlike 02_b.c */\n")
+        self.write("docs/one.md", "build/bin/examples/01_a and `03_c.c`\n")
+        self.assertEqual(
+            self.check("check_docs.py")[0],
+            ["docs/one.md: there is no example 03_c", "examples/01_a.c: there is no example 02_b"],
+        )
+
     def test_anchors_and_manual_pages_exist(self):
         self.write("man/mst_a.3", ".Sh NAME\n.Nm mst_a ,\n.Nm mst_b\n.Nd two\n.Sh SEE ALSO\n.Xr mst_b 3 ,\n.Xr mst_c 3 ,\n.Xr printf 3\n")
         self.write("docs/one.md", "# A `b` (c)\n## Twice\n## Twice\n```\n# none [x](gone)\n```\n`[x](gone)` [x](https://x.org/#y)\n")
