@@ -20,6 +20,9 @@ test: ## install the required packages, build, run everything
 check: build ## run only the static checks
 	@scripts/check.sh
 
+fresh: ## follow the README and the tutorial in a new Debian (minutes; as root, with debootstrap)
+	@scripts/fresh_debian.py || [ $$? = 77 ]
+
 FIGURES := build/bench
 bench: build ## run the standard benchmarks (minutes); update the tables in docs/performance.md and the chart
 	mkdir -p $(FIGURES)
@@ -45,5 +48,5 @@ clean: ## remove all build directories
 help: ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-.PHONY: build demo test check bench install clean help
+.PHONY: build demo test check fresh bench install clean help
 .NOTPARALLEL:

@@ -11,12 +11,15 @@ if(TARGET muster_tool)
     install(FILES ${completion}/_muster DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
     install(FILES ${completion}/muster.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The documents have the places that they have in the tree, so that their links lead to the same files.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(page ${manual_pages})
     cmake_path(GET page EXTENSION LAST_ONLY section)
     string(SUBSTRING ${section} 1 -1 section)
     install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
 endforeach()
+install(DIRECTORY ${alias_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 
 # muster.pc derives its prefix from its own location, so the tree can be moved.
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,10 +1,11 @@
 /*
- * 04_groups.c - ranks in a grid: each rank sums over the group of its row and over the group of its column.
+ * 04_groups.c - collectives among some of the ranks: a group from a list of ranks, and the groups of a mesh.
  *
  *   muster run -n 6 build/bin/examples/04_groups
+ *   muster info --mesh dp=3,tp=2                  draws the mesh
  *
- * Training of large models uses such groups: tensor parallelism in the rows, data parallelism in the columns.
- * 08_mesh.c does the same with a mesh.
+ * Training of large models uses such meshes: tensor parallelism in the rows, data parallelism in the columns.
+ * 10_mesh.c is a small model that does both.
  */
 #include <muster/muster.h>
 #include <stdio.h>
@@ -16,39 +17,38 @@ static void check(mst_status status) {
     exit(1);
 }
 
-/* The group of n ranks first, first + step, ... Only its members call this function. */
-static mst_group *make_group(int first, int step, int n, const char *name) {
-    int *ranks = malloc((size_t)n * sizeof *ranks);
-    if (!ranks) exit(1);
-    for (int i = 0; i < n; i++) ranks[i] = first + i * step;
-    mst_group *group;
-    check(mst_new_group(ranks, n, &group, .name = name));
-    free(ranks);
-    return group;
+/* A group of the ranks 0, 2, 4, ... Only its members call this function. */
+static void add_even_ranks(int rank, int size) {
+    int *evens = malloc((size_t)size * sizeof *evens), n = 0, sum = rank;
+    if (!evens) exit(1);
+    for (int r = 0; r < size; r += 2) evens[n++] = r;
+    mst_group *even;
+    check(mst_new_group(evens, n, &even, .name = "even"));
+    free(evens);
+    check(mst_all_reduce(&sum, 1, MST_I32, .group = even));
+    mst_printf_all("I am rank %d of the %d even ranks; their sum is %d\n", mst_get_rank(even), n, sum);
 }
 
 int main(void) {
     check(mst_init());
     int rank = mst_get_rank(NULL), size = mst_get_world_size(NULL);
-    int columns = size % 2 == 0 ? 2 : 1, rows = size / columns;
-    int row = rank / columns, column = rank % columns;
-    mst_group *in_row = make_group(row * columns, 1, columns, "row");
-    mst_group *in_column = make_group(column, columns, rows, "column");
+    if (rank % 2 == 0) add_even_ranks(rank, size);
 
-    int sums[2] = {rank, rank};
-    check(mst_all_reduce(&sums[0], 1, MST_I32, .group = in_row));
-    check(mst_all_reduce(&sums[1], 1, MST_I32, .group = in_column));
+    /* Rows of two ranks, and as many columns: tp is the group of my row, dp that of my column. */
+    int columns = size % 2 == 0 ? 2 : 1, shape[] = {size / columns, columns};
+    const char *const names[] = {"dp", "tp"};
+    mst_mesh *mesh;
+    mst_group *dp, *tp;
+    check(mst_init_device_mesh(shape, 2, names, &mesh));
+    check(mst_mesh_get_group(mesh, "dp", &dp));
+    check(mst_mesh_get_group(mesh, "tp", &tp));
 
-    /* Rank 0 gathers the results and prints them. */
-    int *all = rank == 0 ? malloc((size_t)size * sizeof sums) : NULL;
-    if (rank == 0 && !all) exit(1);
-    check(mst_gather(all, sums, 2, MST_I32));
-    for (int r = 0; r < size && rank == 0; r++) printf("rank %d%s", r, (r + 1) % columns ? "   " : "\n");
-    for (int r = 0; r < size && rank == 0; r++)
-        printf("rank %d in row %d, column %d: sum of the row %d, sum of the column %d\n", r, r / columns,
-               r % columns, all[2 * r], all[2 * r + 1]);
-    fflush(stdout);
-    free(all);
+    int row_sum = rank, column_sum = rank;
+    check(mst_all_reduce(&row_sum, 1, MST_I32, .group = tp));
+    check(mst_all_reduce(&column_sum, 1, MST_I32, .group = dp));
+    mst_printf_all("the sum of my row is %d, the sum of my column is %d\n", row_sum, column_sum);
+
+    check(mst_mesh_free(mesh));
     check(mst_destroy_process_group(NULL)); /* frees the groups, too */
     return 0;
 }

@@ -3,7 +3,8 @@
 
  - Each file in the table of steps of docs/architecture.md defines the function of its row.
  - Each file or folder that a document for developers names in backticks exists.
- - Each relative link of a document leads to a file.
+ - Each numbered example that a document or an example names exists.
+ - Each link of a document, and each reference to a manual page, leads somewhere (check_links.py).
  - Each test that CMakePresets.json or tests/CMakeLists.txt names exists.
 """
 
@@ -14,6 +15,7 @@ import re
 import sys
 from dataclasses import dataclass
 
+import check_links
 from tree import project_files
 
 STEPS = "docs/architecture.md"
@@ -25,7 +27,7 @@ PATH = re.compile(
     r"`((?:[\w.-]+/)*[\w.-]+\.(?:c|h|cpp|inc|py|sh|cmake|txt|md|map)"
     r"|(?:src|tests|tools|docs|examples|scripts|backends)/(?:[\w.-]+/)*)`"
 )
-LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+EXAMPLE = re.compile(r"\bexamples/(\d\d_\w+)|\b(\d\d_\w+)\.c\b")
 
 
 @dataclass
@@ -83,12 +85,12 @@ def check_names(root, names):
                 yield f"{document}: `{path}` does not exist"
 
 
-def check_links(root, names):
+def check_examples(root, names):
+    known = {pathlib.PurePath(name).stem for name in names if name.startswith("examples/")}
     for name in names:
-        if name.endswith(".md"):
-            for link in LINK.findall((root / name).read_text()):
-                if not (root / name).parent.joinpath(link).exists():
-                    yield f"{name}: the link to {link} leads nowhere"
+        if name != "CHANGELOG.md" and (name.endswith(".md") or name.startswith("examples/")):
+            for example in sorted({a or b for a, b in EXAMPLE.findall((root / name).read_text())} - known):
+                yield f"{name}: there is no example {example}"
 
 
 def expand(pattern):
@@ -136,7 +138,8 @@ def check_tests(root, names):
 def check(root):
     """Returns all faults, as lines."""
     names = project_files(root)
-    return [*check_steps(root), *check_names(root, names), *check_links(root, names), *check_tests(root, names)]
+    faults = [*check_steps(root), *check_names(root, names), *check_examples(root, names)]
+    return [*faults, *check_links.check(root, root / "man", names), *check_tests(root, names)]
 
 
 def main():

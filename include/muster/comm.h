@@ -152,7 +152,7 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
                                const mst_call *call);
 
-/* n tensors in one operation; counts has n entries. */
+/* n tensors in one call, with one work; counts has n entries. */
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call);
 mst_status mst_broadcast_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
@@ -163,8 +163,8 @@ mst_status mst_reduce_scatter_coalesced_with(void *const *outs, const void *cons
                                              size_t n, mst_dtype dtype, const mst_call *call);
 
 /*
- * As in DeepSpeed: the single-buffer form if the backend supports it, else the list form. The mst_has_
- * functions tell whether the backend supports an operation.
+ * DeepSpeed's names of mst_reduce_scatter_tensor and mst_all_gather_into_tensor. The mst_has_ functions tell
+ * whether the backend of the default world has an operation itself; muster composes what it lacks.
  */
 mst_status mst_reduce_scatter_fn_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                       const mst_call *call);

@@ -19,6 +19,11 @@ CXX20 = [os.environ.get("CXX", "c++"), "-std=c++20", *STRICT]
 LAUNCH_VARIABLES = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 
+def needs(*programs):
+    missing = [program for program in programs if not shutil.which(program)]
+    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+
+
 class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -77,8 +82,36 @@ class Installed(unittest.TestCase):
         self.assertTrue(pages)
         for page in pages:
             self.assertTrue((self.prefix / f"share/man/man{page[-1]}" / page).is_file(), page)
-        for document in ("README.md", "LICENSE"):
-            self.assertTrue((self.prefix / "share/doc/muster" / document).is_file(), document)
+        documents = self.prefix / "share/doc/muster"
+        for document in ("README.md", "LICENSE", "docs/api.md", "examples/01_hello.c"):
+            self.assertTrue((documents / document).is_file(), document)
+        self.run_command(sys.executable, "-B", SOURCE / "scripts/check_links.py", documents, self.prefix / "share/man")
+
+    def public_names(self):
+        """Returns the functions, the macros over them, the dtypes, the operations and the status codes of the headers."""
+        text = "".join(path.read_text() for path in (SOURCE / "include/muster").glob("*.h"))
+        functions = set(re.findall(r"^[a-z][\w *]*\b(mst_\w+)\(", text, re.M))
+        tables = re.findall(r"#define MST_(?:STATUS|DTYPE|OP)_TABLE\(X\) +\\\n((?:.*\\\n)*.*)", text)
+        constants = {f"MST_{name}" for table in tables for name in re.findall(r"X\(\d+, (\w+),", table)}
+        self.assertGreater(len(functions), 160)
+        self.assertGreater(len(constants), 50)
+        return sorted(functions | {name.removesuffix("_with") for name in functions} | constants)
+
+    @needs("man")
+    def test_man_finds_every_name(self):
+        names, manual = self.public_names(), self.prefix / "share/man"
+        found = self.run_command("man", "-M", manual, "-w", *names).split()
+        self.assertEqual(len(found), len(names))
+        for name in ("mst_all_reduce", "mst_all_reduce_with", "mst_store_get", "MST_ERR_STALLED", "MST_BF16"):
+            text = self.run_command("man", "-M", manual, "-P", "cat", name)
+            self.assertIn(f"{name.removesuffix('_with')}", re.sub(".\b", "", text))
+
+    @needs("mandoc", "groff")
+    def test_pages_have_no_warnings(self):
+        pages = [page for page in self.prefix.glob("share/man/man*/*") if not page.read_text().startswith(".so ")]
+        self.assertGreater(len(pages), 25)
+        self.run_command("mandoc", "-Tlint", "-W", "warning", *pages)
+        self.assertEqual(self.run_command("groff", "-mandoc", "-K", "utf8", "-T", "utf8", "-ww", "-z", *pages), "")
 
     def test_tool(self):
         version = self.pkg_config("--modversion")[0]
@@ -113,21 +146,22 @@ class Installed(unittest.TestCase):
             self.assert_linked(build / f"{language}_muster", shared=True)
             self.assert_linked(build / f"{language}_muster_static", shared=False)
 
-    def run_documented(self, text, compiler=C11, suffix=".c"):
-        """Builds a program of the documentation as the README says, and runs it with the installed tool."""
-        source, program = self.work / f"documented{suffix}", self.work / "documented"
+    def run_documented(self, text):
+        """Builds a program of the manual as the README says, and runs it with the installed tool."""
+        source, program = self.work / "documented.c", self.work / "documented"
         source.write_text(text)
         rpath = f"-Wl,-rpath,{self.library.parent}"
-        self.run_command(*compiler, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
+        self.run_command(*C11, source, "-o", program, *self.pkg_config("--cflags", "--libs"), rpath)
         output = self.run_command(self.prefix / "bin/muster", "run", "-n", 3, program)
         for rank in range(3):
             self.assertIn(f"rank #{rank}:", output)
         return output
 
-    def test_readme_program(self):
-        program = re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(), re.S)[1]
-        for compiler, suffix in ((C11, ".c"), (CXX20, ".cpp")):
-            self.assertIn("the average is 1\n", self.run_documented(program, compiler, suffix))
+    def test_installed_example(self):
+        source, program = self.prefix / "share/doc/muster/examples/05_data_parallel.c", self.work / "example"
+        rpath = f"-Wl,-rpath,{self.library.parent}"
+        self.run_command(*C11, source, "-o", program, *self.pkg_config("--cflags", "--libs"), "-lm", rpath)
+        self.run_command(self.prefix / "bin/muster", "run", "-n", 2, program)
 
     def compile_call(self, compiler, suffix, call):
         """Compiles one call. Returns what the compiler reports, empty if the call is valid."""
@@ -153,10 +187,14 @@ class Installed(unittest.TestCase):
         pointer = self.compile_call(C11, ".c", "mst_alloc(4, x)")
         self.assertIn("error", pointer, "x is not the address of a pointer")
 
-    def test_manual_program(self):
-        page = (SOURCE / "man/mst_pipeline.3").read_text()
-        program = re.search(r"\.Bd -literal\n(.*?)\.Ed", page, re.S)[1].replace("\\-", "-").replace("\\e", "\\")
-        weights = re.findall(r"stage \d of 3: (\d\.\d+)", self.run_documented(program))
+    def program_of_page(self, page):
+        text = (self.prefix / "share/man" / page).read_text()
+        return re.search(r"\.Bd -literal.*?\n(.*?)\.Ed", text, re.S)[1].replace("\\-", "-").replace("\\e", "\\")
+
+    def test_manual_programs(self):
+        self.assertIn("the average is 1\n", self.run_documented(self.program_of_page("man7/libmuster.7")))
+        output = self.run_documented(self.program_of_page("man3/mst_pipeline.3"))
+        weights = re.findall(r"stage \d of 3: (\d\.\d+)", output)
         self.assertEqual(len(weights), 3)
         self.assertAlmostEqual(math.prod(map(float, weights)), 0.5, 2)
 

@@ -113,7 +113,7 @@ class Launched:
             self.succeed(self.launcher, 3, PROGRAMS / "buckets", *words)
 
     def test_example(self):
-        out = self.succeed(self.launcher, 4, BUILD / "bin/examples/02_all_reduce")
+        out = self.succeed(self.launcher, 4, BUILD / "bin/examples/05_data_parallel")
         self.assertEqual(out.count("my model: y = 2.99"), 4, out)
 
     def test_beyond_an_int(self):

@@ -11,7 +11,7 @@ import tempfile
 from harness import BUILD, MUSTER, PROGRAMS, SOURCE, Process, RanksTest, listens, main
 
 DISCOVER = PROGRAMS / "discover"
-EXAMPLE = BUILD / "bin/examples/02_all_reduce"
+EXAMPLE = BUILD / "bin/examples/05_data_parallel"
 # Runs a command "on" a host, which is this one: the launchers cannot tell.
 REMOTE = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done

@@ -16,7 +16,7 @@ A = "SET COMPARE_SET GET ADD CHECK WAIT NUM_KEYS WATCH_KEY DELETE_KEY".split()
 C = "VALIDATE SET COMPARE_SET GET ADD CHECK WAIT NUM_KEYS DELETE_KEY APPEND MULTI_GET MULTI_SET CANCEL_WAIT".split()
 LONGEST = 64 << 20
 READS = b"\1nothing"  # COMPARE_SET that expects it only reads
-EXAMPLE = BUILD / "bin/examples/02_all_reduce"
+EXAMPLE = BUILD / "bin/examples/05_data_parallel"
 
 
 class HangUp(Exception):

@@ -12,7 +12,7 @@ import unittest
 from harness import BUILD, PROGRAMS, Process, RanksTest, listens, main, wait_until
 
 DISCOVER = PROGRAMS / "discover"
-EXAMPLE = BUILD / "bin/examples/02_all_reduce"
+EXAMPLE = BUILD / "bin/examples/05_data_parallel"
 DAEMONS = ("munged", "slurmctld", "slurmd")
 
 CONF = """ClusterName=muster

@@ -322,7 +322,7 @@ class Correct(CompileTest):
 
     def test_readme(self):
         """The program of the README, in C and in C++20."""
-        program = re.search(r"```c\n(.*?)```", (SOURCE / "README.md").read_text(encoding="utf-8"), re.S)[1]
+        program = re.search(r"```c hello\.c\n(.*?)```", (SOURCE / "README.md").read_text(encoding="utf-8"), re.S)[1]
         for compiler, flags in COMPILERS:
             status, out = self.compile(compiler, flags, program, "-Werror", "-fsyntax-only")
             self.judge("readme", compiler, out[:3000] if status != 0 else None)

@@ -36,7 +36,7 @@ class Hosts(ToolTest):
                 self.assertRegex(out.decode(), rf"\[{rank}\] {rank} 10.77.0.1 .*10.77.0.{host} ")
 
     def test_all_reduce(self):
-        program = os.path.join(os.path.dirname(MUSTER), "examples", "02_all_reduce")
+        program = os.path.join(os.path.dirname(MUSTER), "examples", "05_data_parallel")
         rc, out, err = self.run_on("10.77.0.1:2,10.77.0.2:2,10.77.0.3", program)
         self.assertEqual((rc, err), (0, b""))
         models = re.findall(rb"^\[\d\] rank #(\d): my model: (.*)$", out, re.M)

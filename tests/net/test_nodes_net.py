@@ -59,7 +59,7 @@ class NodesInNamespaces(ToolTest):
         return [r[0] for r in results], results
 
     def test_ranks_of_three_hosts_compute_together(self):
-        nodes = self.nodes(os.path.join(BUILD, "bin", "examples", "02_all_reduce"), n=2)
+        nodes = self.nodes(os.path.join(BUILD, "bin", "examples", "05_data_parallel"), n=2)
         statuses, results = self.statuses(nodes)
         self.assertEqual(statuses, [0, 0, 0], results)
         models = {line.split("model")[1] for r in results for line in r[1].splitlines() if "my model" in line}

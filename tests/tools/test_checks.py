@@ -165,6 +165,31 @@ class Docs(Checks):
             ["CONTRIBUTING.md: `low/gone.h` does not exist", "CONTRIBUTING.md: the link to docs/more.md leads nowhere"],
         )
 
+    def test_examples_exist(self):
+        self.write("examples/01_a.c", "/* 01_a.c, unlike 02_b.c */\n")
+        self.write("docs/one.md", "build/bin/examples/01_a and `03_c.c`\n")
+        self.assertEqual(
+            self.check("check_docs.py")[0],
+            ["docs/one.md: there is no example 03_c", "examples/01_a.c: there is no example 02_b"],
+        )
+
+    def test_anchors_and_manual_pages_exist(self):
+        self.write("man/mst_a.3", ".Sh NAME\n.Nm mst_a ,\n.Nm mst_b\n.Nd two\n.Sh SEE ALSO\n.Xr mst_b 3 ,\n.Xr mst_c 3 ,\n.Xr printf 3\n")
+        self.write("docs/one.md", "# A `b` (c)\n## Twice\n## Twice\n```\n# none [x](gone)\n```\n`[x](gone)` [x](https://x.org/#y)\n")
+        good = "[1](one.md#a-b-c) [2](one.md#twice-1) [3](#here) mst_b(3) `man mst_a` `man 3 mst_b` printf(3)\n"
+        bad = "[1](one.md#none) [2](#a) mst_a(1) `man mst_c`\n"
+        self.write("docs/two.md", "# Here\n" + good + bad)
+        self.assertEqual(
+            self.check("check_docs.py")[0],
+            [
+                "docs/two.md: the link to one.md#none: there is no such heading",
+                "docs/two.md: the link to #a: there is no such heading",
+                "docs/two.md: there is no manual page mst_a(1)",
+                "docs/two.md: there is no manual page mst_c()",
+                "mst_a.3: there is no manual page mst_c(3)",
+            ],
+        )
+
 
 class Style(Checks):
     def test_a_clean_tree_passes(self):

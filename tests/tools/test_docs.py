@@ -1,5 +1,6 @@
 """The documents agree with the code: functions and options with the headers, named files and functions with the tree."""
 
+import functools
 import os
 import pathlib
 import re
@@ -8,25 +9,45 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
-TABLES = ("api.md", "from-torch.md", "from-mpi.md", "from-nccl.md", "launch.md", "profiling.md", "meshes.md", "pipelines.md")
-PAGES = {"mesh.h": "mst_mesh.3", "pipeline.h": "mst_pipeline.3"}
+TABLES = ("api.md", "messages.md", "buffers.md", "threads.md", "errors.md", "from-torch.md", "from-mpi.md", "from-nccl.md", "launch.md",
+          "profiling.md", "meshes.md", "pipelines.md")
+HEADERS = sorted(path.name for path in (SOURCE / "include/muster").glob("*.h"))
+PROTOTYPE = re.compile(r"^([a-z][\w *]*?)\b(mst_\w+)\(([^;{]*?)\)(?: MST_PRINTF_LIKE\(.*\))?;", re.M)
+SYNOPSIS = re.compile(r'^\.Ft (.*)\n\.F[no] (mst_\w+)(.*)\n((?:\.Fa .*\n)*)', re.M)
+OPTION = re.compile(r"MST_OPTION\([^;]*?\b(\w+)(?:\)\(.*)?\);")
 
 
 def header(name):
     return (SOURCE / "include/muster" / name).read_text()
 
 
+def same(text):
+    """A piece of C without the differences that do not matter: comments and white space."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return re.sub(r" ?([*(),]) ?", r"\1", " ".join(text.split()))
+
+
+def prototypes(name):
+    """Returns result and parameters of each function of a header."""
+    text = re.sub(r"(?m)^ *#(?:.*\\\n)*.*$", "", re.sub(r"/\*.*?\*/", "", header(name), flags=re.S))
+    return {function: (same(result), same(parameters)) for result, function, parameters in PROTOTYPE.findall(text)}
+
+
 def functions(name):
-    declared = re.findall(r"^[a-z][\w *]*\b(mst_\w+)\(", header(name), re.M)
-    return [function.removesuffix("_with") for function in declared]
+    return [function.removesuffix("_with") for function in prototypes(name)]
+
+
+@functools.cache
+def option_structs():
+    """Returns the options, in order, of each struct of options."""
+    text = "".join(map(header, HEADERS))
+    fields = re.findall(r"#define (mst_\w+)_fields +(?:\\\n)?((?:.*\\\n)*.*)", text)
+    return {name: OPTION.findall(body) for name, body in fields}
 
 
 def options_of_calls():
     """Returns the number of positional arguments and the options, in order, of each macro of the headers."""
-    text = "".join(path.read_text() for path in sorted((SOURCE / "include/muster").glob("*.h")))
-    fields = {}
-    for name, body in re.findall(r"#define (mst_\w+)_fields +(?:\\\n)?((?:.*\\\n)*.*)", text):
-        fields[name] = re.findall(r"MST_OPTION\([^;]*?\b(\w+)(?:\)\(.*)?\);", body)
+    text, fields = "".join(map(header, HEADERS)), option_structs()
     macros = re.findall(r"#define (mst_\w+)\([^)]*\)\s+(?:\\\n\s*)?MST_CALL_(?:PEER_)?(\d)\(\w+, (\w+),", text)
     return {name: (int(count), fields[options]) for name, count, options in macros}
 
@@ -68,28 +89,17 @@ class Docs(unittest.TestCase):
 
     def test_every_function_has_its_line(self):
         text = (SOURCE / "docs/api.md").read_text()
-        for name in ("comm.h", "group.h", "mesh.h", "pipeline.h", "bucket.h", "backend.h", "prof.h", "discover.h", "store.h"):
-            declared = functions(name)
-            self.assertGreater(len(declared), 3)
-            for function in declared:
-                self.assertRegex(text, rf"\b{function}\b", name)
-
-    def test_pages_are_whole(self):
-        """Each function of a header has its synopsis, each option and field its words, each status its line."""
-        for name, page in PAGES.items():
-            text = (SOURCE / "man" / page).read_text()
+        for name in HEADERS:
             for function in functions(name):
-                self.assertRegex(text, rf"(?m)^\.Nm {function}\b", page)
-                self.assertRegex(text, rf"(?m)^\.F[no] {function}\b", page)
-            for option in re.findall(r"MST_OPTION\([^;]*?\b(\w+)(?:\)\(.*)?\);", header(name)):
-                if option not in ("size", "site"):
-                    self.assertRegex(text, rf"(?m)^\.(It )?Va (.* )?\.{option}\b", page)
-            prose = re.sub(r"(?m)^\.(Dt|Xr) .*\n", "", text)
-            for word in set(re.findall(r"\b(?:mst|MST)_\w+", prose)):
-                self.assertTrue(re.search(rf"\b(MST_)?{word.removeprefix('MST_')}\b", self.headers()), f"{page}: {word}")
-        page = (SOURCE / "man/mst_error.3").read_text()
-        for status in re.findall(r"X\(\d+, (\w+),", header("status.h")):
-            self.assertIn(f".It Dv MST_{status} Pq", page)
+                self.assertTrue(re.search(rf"(?m)^(\||- ).*`{function}\(", text), f"docs/api.md has no line for {function} ({name})")
+
+    def test_every_status_is_explained(self):
+        page, table = (SOURCE / "man/mst_error.3").read_text(), (SOURCE / "docs/errors.md").read_text()
+        statuses = re.findall(r"X\((\d+), (\w+), (\w+),", header("status.h"))
+        self.assertGreater(len(statuses), 20)
+        for number, status, scope in statuses:
+            self.assertIn(f".It Dv MST_{status} Pq {scope.lower()}\n", page)
+            self.assertRegex(table, rf"(?m)^\| `MST_{status}` \({number}\) \| {scope.lower()} \| .+ \| .+ \|$")
 
     def headers(self):
         return "".join(header(path.name) for path in (SOURCE / "include/muster").glob("*.h"))
@@ -104,6 +114,78 @@ class Docs(unittest.TestCase):
                 self.assertRegex(headers, rf"\b(MST_)?{word}\b", name)
             for option in set(re.findall(r"`\.([a-z]\w*)\b", text)):
                 self.assertRegex(headers, rf"\b{option}\b", name)
+
+
+class Pages(unittest.TestCase):
+    """The manual pages of section 3 and the headers have the same functions, arguments and options."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pages = {path.name: path.read_text() for path in sorted((SOURCE / "man").glob("*.3"))}
+        cls.headers = "".join(map(header, HEADERS))
+        cls.declared = {function: (name, *rest) for name in HEADERS for function, rest in prototypes(name).items()}
+        cls.names = {page: re.findall(r"^\.Nm (\w+)", text.split("\n.Nd ")[0], re.M) for page, text in cls.pages.items()}
+
+    def synopses(self, page):
+        """Returns (function, header, result, parameters) of each synopsis of a page."""
+        text = self.pages[page].split("\n.Sh SYNOPSIS\n")[1].split("\n.Sh ")[0] + "\n"
+        for match in SYNOPSIS.finditer(text):
+            include = re.findall(r"^\.In muster/(\w+\.h)", text[: match.start()], re.M)[-1]
+            words = re.findall(r'"([^"]+)"|([^\s"]+)', match[3] + " " + match[4].replace(".Fa ", ""))
+            yield match[2], include, same(match[1].strip('"')), [same(quoted or plain) for quoted, plain in words]
+
+    def expected(self, function):
+        """Returns header, result and parameters of a function or of the macro over it."""
+        target = re.search(rf"^#define {function} (mst_\w+)$", self.headers, re.M)
+        function = target[1] if target else function
+        name, result, parameters = self.declared.get(function) or self.declared[function + "_with"]
+        if function in self.declared:
+            return name, result, parameters
+        parameters, _, options = parameters.rpartition(",") if "," in parameters else ("", "", parameters)
+        known = set(option_structs()[re.match(r"const (\w+)", options)[1]]) - {"positional", "size", "site"}
+        return name, result, ",".join(filter(None, [parameters, "OPTIONS" if known else ""]))
+
+    def test_each_function_has_one_page(self):
+        named = [name for names in self.names.values() for name in names]
+        self.assertEqual(len(named), len(set(named)), "a name is in two pages")
+        public = {name.removesuffix("_with") for name in self.declared}
+        self.assertGreater(len(public), 160)
+        self.assertEqual(public - set(named), set(), "no page has these in its NAME")
+        for page, names in self.names.items():
+            for name in names:
+                self.assertRegex(self.headers, rf"\b{name}\b", page)
+
+    def test_synopses_are_those_of_the_headers(self):
+        seen = set()
+        for page, names in self.names.items():
+            for function, include, result, parameters in self.synopses(page):
+                self.assertIn(function, names, page)
+                if parameters and re.fullmatch(r"\.(option = value|work = &work) \.\.\.", parameters[-1]):
+                    parameters[-1] = "OPTIONS"
+                name, *prototype = self.expected(function)
+                self.assertEqual([result, ",".join(parameters)], prototype, f"{page}: {function}")
+                self.assertIn(include, (name, "muster.h"), f"{page}: {function}")
+                seen.add(function)
+        self.assertEqual({name.removesuffix("_with") for name in self.declared} - seen, set(), "no page has these in its SYNOPSIS")
+
+    def test_pages_explain_all_options(self):
+        for function, (_, _, parameters) in self.declared.items():
+            options = option_structs().get(m[1], []) if (m := re.search(r"const (\w+)\*\w+$", parameters)) else []
+            page = next(page for page, names in self.names.items() if function.removesuffix("_with") in names)
+            text = self.pages["mst_call.3" if m and m[1] == "mst_call" else page]
+            for option in set(options) - {"positional", "size", "site"}:
+                self.assertRegex(text, rf"(?m)^\.(It )?[VF]a (.* )?\.{option}\b", f"{page}: {function}")
+
+    def test_nothing_is_made_up(self):
+        for page, text in self.pages.items():
+            prose = re.sub(r"(?m)^\.(Dt|Xr|Pa) .*\n", "", text)
+            for word in set(re.findall(r"\b(?:mst|MST)_\w+", prose)):
+                self.assertTrue(re.search(rf"\b(MST_)?{word.removeprefix('MST_')}\b", self.headers), f"{page}: {word}")
+
+    def test_the_overview_has_all_pages(self):
+        text = (SOURCE / "man/libmuster.7").read_text()
+        for page in self.pages:
+            self.assertRegex(text, rf"(?m)^\.It Xr {page.removesuffix('.3')} 3$")
 
 
 class Tree(unittest.TestCase):
@@ -149,7 +231,7 @@ class Additions(unittest.TestCase):
     def test_dtypes_and_operations(self):
         dtypes = re.findall(r'X\(\d+, \w+, \d+, "(\w+)"\)', header("dtype.h"))
         operations = re.findall(r'X\(\d+, \w+, "(\w+)"\)', header("dtype.h"))
-        self.assertIn(f"{len(dtypes)} dtypes, {len(operations)} operations", self.read("README.md"))
+        self.assertIn(f"{len(dtypes)} dtypes, {len(operations)} operations", self.read("docs/features.md"))
         measured = re.findall(r'\{"(\w+)", \d+, \d+, \d+, ', self.read("bench/peers/loop_data.h"))
         self.assertEqual(sorted([*measured, "bool"]), sorted(dtypes))  # sums of bool are no benchmark
 
@@ -175,12 +257,12 @@ class Additions(unittest.TestCase):
         table = re.search(r"commands\[\] = \{.*?\n\};", self.read("tools/muster/main.c"), re.S)[0]
         names = re.findall(r'\{"(\w+)", cmd_(\w+),', table)
         self.assertGreater(len(names), 5)
-        overview, readme = self.read("man/muster.1"), self.read("README.md")
+        overview, features = self.read("man/muster.1"), self.read("docs/features.md")
         for name, function in names:
             self.assertEqual(name, function)
             self.assertIn(f".Nm muster {name}", self.read(f"man/muster-{name}.1"))
             self.assertIn(f".Xr muster-{name} 1", overview)
-            self.assertIn(f"| `muster {name}` |", readme)
+            self.assertIn(f"| `muster {name}` |", features)
 
     def test_launchers(self):
         rows = re.findall(r'\.name = "(\w+)",\s*\.title = "([^"]+)"', self.read("src/bootstrap/launchers.c"))

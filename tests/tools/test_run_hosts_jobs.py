@@ -27,7 +27,7 @@ class Jobs(SshTest):
 
     def test_all_reduce(self):
         for hosts, ranks in (("127.0.0.2:2,127.0.0.3", 3), ("127.0.0.2,127.0.0.3:2,127.0.0.4", 4)):
-            rc, out, err = self.job(hosts, os.path.join(os.path.dirname(MUSTER), "examples", "02_all_reduce"))
+            rc, out, err = self.job(hosts, os.path.join(os.path.dirname(MUSTER), "examples", "05_data_parallel"))
             self.assertEqual((rc, err), (0, b""))
             models = re.findall(rb"^\[\d\] rank #(\d): my model: (.*)$", out, re.M)
             self.assertEqual(sorted(int(rank) for rank, _ in models), list(range(ranks)))

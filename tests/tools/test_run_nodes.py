@@ -138,7 +138,7 @@ class Rendezvous(NodesTest):
             self.assertIn(node.finish()[0], (-signal.SIGINT, 130))
 
     def test_ranks_compute_together(self):
-        program = os.path.join(BUILD, "bin", "examples", "02_all_reduce")
+        program = os.path.join(BUILD, "bin", "examples", "05_data_parallel")
         results = self.finish(*[self.node(program, n=2) for _ in range(2)])
         self.assertEqual([r[0] for r in results], [0, 0], results)
         models = [line.split("model")[1] for r in results for line in r[1].splitlines() if "my model" in line]
@@ -297,7 +297,7 @@ class Failures(NodesTest):
 class Absent(NodesTest):
     """A rank that does not join in time is named with its host."""
 
-    SCRIPT = "[ $RANK = 1 ] && exec sleep 60; exec " + os.path.join(BUILD, "bin", "examples", "02_all_reduce")
+    SCRIPT = "[ $RANK = 1 ] && exec sleep 60; exec " + os.path.join(BUILD, "bin", "examples", "05_data_parallel")
 
     def test_on_one_node(self):
         env = {"MUSTER_INIT_TIMEOUT_MS": "2000"}

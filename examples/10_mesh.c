@@ -1,9 +1,9 @@
 /*
- * 08_mesh.c - ranks in a mesh of two dimensions: the weights of a layer are split over one (tensor
+ * 10_mesh.c - ranks in a mesh of two dimensions: the weights of a layer are split over one (tensor
  * parallelism), the batch over the other (data parallelism). Sums along tp complete the layer's output; sums
  * along dp add up the gradients of equal weights. The printed numbers are the same for any number of ranks.
  *
- *   muster run -n 8 build/bin/examples/08_mesh
+ *   muster run -n 8 build/bin/examples/10_mesh
  *   muster info --mesh dp=4,tp=2                  draws the mesh
  */
 #include <muster/muster.h>

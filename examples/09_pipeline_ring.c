@@ -1,11 +1,11 @@
 /*
- * 07_pipeline_ring.c - pipeline-parallel training: the model is split into stages, one on each rank. Stages
+ * 09_pipeline_ring.c - pipeline-parallel training: the model is split into stages, one on each rank. Stages
  * send activations to the next stage and gradients to the previous one; the library overlaps this with
  * computation.
  *
  * The model is a chain of layers tanh(w x) with one weight each. It learns to output a tenth of its input.
  *
- *   muster run -n 4 build/bin/examples/07_pipeline_ring
+ *   muster run -n 4 build/bin/examples/09_pipeline_ring
  */
 #include <math.h>
 #include <muster/muster.h>

@@ -1,8 +1,8 @@
 /*
- * 02_all_reduce.c - data-parallel training: each rank has its own data. After every step all ranks average
+ * 05_data_parallel.c - data-parallel training: each rank has its own data. After every step all ranks average
  * their gradients, so that all models stay the same.
  *
- *   muster run -n 4 build/bin/examples/02_all_reduce
+ *   muster run -n 4 build/bin/examples/05_data_parallel
  *
  * The model is a line, y = slope * x + offset. The data is y = 3 x + 2 plus noise.
  */
@@ -49,7 +49,7 @@ int main(void) {
         for (int k = 0; k < 2; k++) model[k] -= 0.1f * gradient[k];
     }
     /* All ranks print the same model. */
-    mst_printf_all("my model: y = %.6f x + %.6f\n", (double)model[0], (double)model[1]);
+    mst_printf_all("my model: y = %.4f x + %.4f\n", (double)model[0], (double)model[1]);
     check(mst_destroy_process_group(NULL));
     return 0;
 }

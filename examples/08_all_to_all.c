@@ -1,8 +1,8 @@
 /*
- * 06_all_to_all.c - sorts numbers that are distributed over all ranks. Each rank owns a range of values, and
+ * 08_all_to_all.c - sorts numbers that are distributed over all ranks. Each rank owns a range of values, and
  * every rank sends each number to the owner of its range. The counts differ for each pair of ranks.
  *
- *   muster run -n 4 build/bin/examples/06_all_to_all
+ *   muster run -n 4 build/bin/examples/08_all_to_all
  */
 #include <muster/muster.h>
 #include <stdint.h>

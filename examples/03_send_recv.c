@@ -1,8 +1,8 @@
 /*
- * 05_send_recv_ring.c - point-to-point messages: a token that travels around a ring, and an exchange with
+ * 03_send_recv.c - point-to-point messages: a token that travels around a ring, and an exchange with
  * both neighbours.
  *
- *   muster run -n 4 build/bin/examples/05_send_recv_ring
+ *   muster run -n 4 build/bin/examples/03_send_recv
  */
 #include <muster/muster.h>
 #include <stdio.h>
