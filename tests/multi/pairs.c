@@ -102,12 +102,25 @@ static mst_status sum_with(int peer) {
     return sum();
 }
 
+static mst_status reduce(int root) {
+    int one = 1;
+    return mst_reduce(&one, 1, MST_I32, .root = root, .timeout_ms = TIMEOUT_MS);
+}
+
+static mst_status gather(int root) {
+    int one = 1, all[8];
+    return mst_gather(all, &one, 1, MST_I32, .root = root, .timeout_ms = TIMEOUT_MS);
+}
+
 static const struct {
     const char *name;
     mst_status (*run)(int peer);
-} actions[] = {{"exchange", exchange}, {"at_once", exchange_at_once}, {"send_big", send_big},
-               {"receive", receive},   {"send", send_small},          {"post", post},
-               {"sum", sum_with},      {"any", receive_from_any},     {"ack", acknowledge}};
+} actions[] = {{"exchange", exchange}, {"at_once", exchange_at_once},
+               {"send_big", send_big}, {"receive", receive},
+               {"send", send_small},   {"post", post},
+               {"sum", sum_with},      {"any", receive_from_any},
+               {"ack", acknowledge},   {"reduce", reduce},
+               {"gather", gather}};
 
 static void act(const char *action) {
     const char *peer = strchr(action, ':');

@@ -9,11 +9,43 @@ SOON = 1000  # milliseconds
 
 class PairsHere(RanksTest):
     layouts = (None,)  # the simulated host of each rank; None: all on this host
+    hosted = False  # rank 0 hosts the store; else it outlives the ranks
+
+    def lose_store(self, call):
+        """Rank 1 dies, then rank 0 with the store, before a later call looks for them."""
+        self.hosted = True
+
+        def body(ranks, _):
+            for rank in ranks:
+                self.ok(rank, "sum")
+            for rank in ranks[1], ranks[0]:
+                rank.kill()
+            for rank in ranks[2:]:
+                rank.resume()
+            for step in [rank.step(call) for rank in ranks[2:]]:
+                self.assertIn(step.status, ("MST_ERR_PEER_LOST", "MST_ERR_STORE_LOST"), step)
+                self.assertIn(step.culprit, (0, 1), step)
+                self.assertRegex(step.message, rf"rank {step.culprit}\b.* died")
+                self.assert_within(step, 3 * SOON)
+
+        self.every(body, *[("sum", "hold", call)] * RANKS)
+
+    def test_reduce_without_store(self):
+        self.lose_store("reduce:2")
+
+    def test_gather_without_store(self):
+        self.lose_store("gather:2")
+
+    def test_sum_without_store(self):
+        self.lose_store("sum")
 
     def world(self, what, hosts):
-        """The ranks of a world, over a store that outlives them. what: the arguments of all ranks, or of each."""
-        store, port = self.serve()
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        """The ranks of a world. what: the arguments of all ranks, or of each."""
+        if self.hosted:
+            store, place = None, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.free_port()}
+        else:
+            store, port = self.serve()
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         ranks = []
         for r in range(RANKS):
             env = {"RANK": r, "WORLD_SIZE": RANKS, **place, **({"MUSTER_FORCE_HOST": hosts[r]} if hosts else {})}
@@ -84,7 +116,8 @@ class PairsHere(RanksTest):
                 body(ranks, store)
                 for rank in ranks:
                     rank.kill()
-                store.kill()
+                if store:
+                    store.kill()
         self.assert_nothing_left()
 
     def ok(self, rank, action, within=SOON):

@@ -9,6 +9,7 @@
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,9 +218,12 @@ static mst_status watch_peers(struct msi_comm *comm) {
     if (!fds) return msi_fail_memory();
     for (size_t i = 0; i < n; i++) fds[i] = (struct pollfd){-1, POLLIN, 0};
     const int *pids = comm->ranks.pids;
-    for (int r = 0; r < comm->size; r++)
-        if (comm->ranks.slots[r] >= 0 && pids[r] != pids[comm->rank])
-            fds[MSI_POLL_FIRST_PEER + r].fd = (int)syscall(SYS_pidfd_open, pids[r], 0);
+    for (int r = 0; r < comm->size; r++) {
+        struct pollfd *p = &fds[MSI_POLL_FIRST_PEER + r];
+        if (comm->ranks.slots[r] < 0 || pids[r] == pids[comm->rank]) continue;
+        p->fd = (int)syscall(SYS_pidfd_open, pids[r], 0);
+        if (p->fd < 0 && errno == ESRCH) p->events = 0; /* it has ended, see msi_comm_has_ended */
+    }
     comm->waiting.fds = fds;
     return MST_OK;
 }
