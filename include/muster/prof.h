@@ -43,17 +43,17 @@ mst_status mst_stop_profiling_op(const char *const *names, size_t n);
 #define mst_summary_options_fields                                                                           \
     MST_OPTIONS_HEAD                                                                                         \
     MST_OPTION(mst_group *world);    /* NULL: the default world */                                           \
-    MST_OPTION(bool show_straggler); /* compare each call with that of the other ranks */                    \
+    MST_OPTION(bool show_straggler); /* show waiting for other ranks and transfer */                         \
     MST_OPTION(int timeout_ms); /* 0: the world's; ranks that do not call in time are listed as missing */   \
     MST_OPTION(mst_cancel *cancel);
 typedef struct mst_summary_options {
     mst_summary_options_fields
 } mst_summary_options;
 /*
- * Prints the profile so far on rank 0, in DeepSpeed's format. All ranks call it; only rank 0 waits for the
- * others. Recording continues. The table does not contain this call or its messages. Calls are matched by the
- * number of collectives of the world before them, so a rank that has called more or less often matches again
- * after the next collective. Returns MST_ERR_STATE in a callback of a work.
+ * Prints the profile so far on rank 0 as tables (docs/profiling.md). All ranks call it; only rank 0 waits for
+ * the others. Recording continues. The table does not contain this call or its messages. Calls are matched by
+ * the number of collectives of the world before them, so a rank that has called more or less often matches
+ * again after the next collective. Returns MST_ERR_STATE in a callback of a work.
  */
 mst_status mst_log_summary_with(const mst_summary_options *options);
 /* Returns the profile as JSON on rank 0; *out is empty on other ranks. Free it with mst_bytes_free. */

@@ -217,8 +217,9 @@ static mst_status arrive(struct join *join) {
     struct msi_buf entry = {0}, location_entry = {0};
     char zero[96];
     snprintf(zero, sizeof zero, "%lld %lld 0", (long long)msi_now(), (long long)msi_calendar());
-    /* An untraced rank 0 publishes the time here to save a round trip; else group/prof.c does. */
-    int skip = join->spec->rank == 0 && !join->settings->trace[0] ? 0 : 1;
+    /* Without profiling rank 0 publishes the time here to save a round trip; else group/prof.c does. */
+    bool profiles = join->settings->trace[0] || join->settings->prof;
+    int skip = join->spec->rank == 0 && !profiles ? 0 : 1;
     msi_members_write(&entry, &me);
     if (msi_topology_publishes(&join->topology, me.location)) msi_location_write(&location_entry, &location);
     struct msi_store_rpc x[] = {

@@ -17,7 +17,7 @@
  *   seg/H      the segment that ranks of host H try to share, while the world forms
  *   all        the barrier of arrival
  *   members, locations, events    see wire/members.h
- *   prof/zero  time at which the world formed, for traces: see group/prof.c
+ *   prof/zero  time at which the world formed, for profiles: see group/prof.c
  *   G/all, G/at/R, G/out      barriers of group G, the last barrier of its rank R, number of ranks that ended
  *                             it
  *   G/backend, G/exchange.N   see group/choice.h

@@ -17,11 +17,10 @@
 #include <unistd.h>
 
 enum { ZERO_MS = 5000, OWN_MS = 5000 };
-#define WALL_CLOCK_ERROR_NS INT64_C(1000000000) /* a common difference of unsynchronized hosts */
 
 /*
  * Rank 0 publishes when the world formed, on its monotonic and wall clocks, and the port of its clock server.
- * If rank 0 writes no trace, it has published that when it joined (bootstrap/join.c), so that no rank waits
+ * If rank 0 profiles nothing, it has published that when it joined (bootstrap/join.c), so that no rank waits
  * for it. The world begins even without a clock server.
  */
 static mst_status publish_zero(struct msi_world *world, struct msi_prof_world_options *o) {
@@ -30,7 +29,7 @@ static mst_status publish_zero(struct msi_world *world, struct msi_prof_world_op
     if (world->members.host_count > 1 && msi_clock_server_open(world->members.members[0].address, world->size,
                                                                &o->clock.server, &port) != MST_OK)
         msi_log(prof, WARN,
-                "cannot start the clock server, so traces of other hosts use their wall clocks: %s",
+                "cannot start the clock server, so profiles of other hosts use their wall clocks: %s",
                 mst_error());
     o->clock.zero = msi_now();
     o->unix_ns = msi_calendar();
@@ -39,17 +38,22 @@ static mst_status publish_zero(struct msi_world *world, struct msi_prof_world_op
     return msi_world_put(world, &wait, "prof/zero", msi_cstr(text));
 }
 
+/* Has rank 0 another clock? */
+static bool is_on_another_host(const struct msi_world *world) {
+    return world->members.members[world->rank].host != world->members.members[0].host;
+}
+
 /* Compares the clock with that of rank 0's host: first by the wall clocks, later by the clock server. */
 static void follow_clock(const struct msi_world *world, int port, struct msi_prof_world_options *o) {
     const struct msi_member *first = &world->members.members[0];
     struct msi_address address = {.port = port};
-    if (world->members.members[world->rank].host == first->host) return;
+    if (!is_on_another_host(world)) return;
     o->clock.offset = o->clock.zero + (msi_calendar() - o->unix_ns) - msi_now();
-    o->clock.error = WALL_CLOCK_ERROR_NS;
+    o->clock.error = MSI_PROF_NO_CLOCK_NS;
     if (port == 0) return;
     snprintf(address.host, sizeof address.host, "%s", first->address);
     if (msi_clock_client_open(&address, &o->clock.client) != MST_OK)
-        msi_log(prof, WARN, "cannot ask for the clock of rank 0, so this trace uses the wall clock: %s",
+        msi_log(prof, WARN, "cannot ask for the clock of rank 0, so this profile uses the wall clock: %s",
                 mst_error());
 }
 
@@ -66,12 +70,13 @@ static mst_status read_zero(struct msi_world *world, struct msi_prof_world_optio
                  port <= UINT16_MAX;
     msi_buf_free(&text);
     o->clock.zero = valid ? zero : msi_now();
+    o->clock.error = valid ? 0 : MSI_PROF_NO_CLOCK_NS;
     o->unix_ns = valid ? unix_ns : msi_calendar();
     if (valid)
         follow_clock(world, port, o);
     else
         msi_log(prof, WARN,
-                "rank 0 has not published the start time of the world, so this trace counts from its own "
+                "rank 0 has not published the start time of the world, so this profile counts from its own "
                 "start%s%s",
                 st == MST_OK ? "" : ": ", st == MST_OK ? "" : mst_error());
     return MST_OK;
@@ -110,7 +115,10 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
     if (st != MST_OK) return st;
     msi_flight_set_world(world, o.trace, &o.id);
     world->prints_profile = settings->prof;
-    if (settings->trace[0]) st = world->rank ? read_zero(world, &o) : publish_zero(world, &o);
+    if (settings->trace[0] || settings->prof)
+        st = world->rank ? read_zero(world, &o) : publish_zero(world, &o);
+    else if (is_on_another_host(world))
+        o.clock.error = MSI_PROF_NO_CLOCK_NS; /* the program may enable profiling later */
     if (st == MST_OK) st = msi_prof_world_begin(&o, &world->prof);
     if (st == MST_OK) return MST_OK;
     msi_clock_client_close(o.clock.client);

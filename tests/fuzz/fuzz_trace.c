@@ -55,7 +55,8 @@ static void check_rank(const struct report_job *job, const struct report_rank *r
         took += r->events[i].took;
     }
     for (int i = 0; i < REPORT_WINDOWS; i++) windows += r->windows[i];
-    assert(r->waited <= took && windows == r->waited_for && r->in_comm <= r->end - job->begin);
+    assert(r->times.waiting_ns <= r->times.comm_ns && r->times.comm_ns <= took);
+    assert(windows == r->times.waited_for_ns);
 }
 
 static void check_tables(const struct report_job *job) {

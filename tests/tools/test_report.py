@@ -74,7 +74,7 @@ class Figures(ReportTest):
         zero.message("send", 400, 4, 0, peer=1, size=128, site="pipe.c:1")
         one.message("recv", 380, 40, 0, peer=0, size=128, site="pipe.c:2")  # 1 waits 20 for 0
         zero.work("reduce_scatter", 500, 100, 3, waited=7, size=4096)
-        one.work("reduce_scatter", 590, 10, 3, waited=10, size=4096)  # rank 0 spends 7 in mst_wait
+        one.work("reduce_scatter", 595, 5, 3, waited=5, size=4096)  # of the last 7, in mst_wait, rank 0 waits 2
         one.about("muster_clock", ts=12.0, offset_ns=-1234, error_ns=900)
         for trace in (zero, one):
             trace.end(ts=600).write(self.dir)
@@ -86,7 +86,7 @@ class Figures(ReportTest):
         self.assertEqual((found["events"], found["dropped"], found["duration_us"], found["clock_error_us"]), (10, 0, 600, 0.9))
         shares = {rank["rank"]: rank["share"] for rank in found["ranks"]}
         self.assertAlmostEqual(shares[0], (50 + 10 + 5 + 4 + 7) / 600, 6)
-        self.assertAlmostEqual(shares[1], (30 + 20 + 10 + 40 + 10) / 600, 6)
+        self.assertAlmostEqual(shares[1], (30 + 20 + 10 + 40 + 5) / 600, 6)
         self.assertEqual(found["pairs"], {"collectives": 4, "collectives_complete": 4, "messages": 1, "messages_complete": 1})
         self.assertIsNone(found["failure"])
 
@@ -94,18 +94,20 @@ class Figures(ReportTest):
         self.pair()
         found = self.figures()
         waits = {(w["rank"], w["for"]): (w["us"], w["times"]) for w in table(found["waits"])}
-        self.assertEqual(waits, {(0, 1): (20 + 5 + 7, 3), (1, 0): (10 + 20, 2)})
-        self.assertEqual([(r["waited_us"], r["waited_for_us"]) for r in found["ranks"]], [(32, 30), (30, 32)])
+        self.assertEqual(waits, {(0, 1): (20 + 5 + 2, 3), (1, 0): (10 + 20, 2)})
+        self.assertEqual([(r["waiting_us"], r["waited_for_us"]) for r in found["ranks"]], [(27, 30), (30, 27)])
+        for rank in found["ranks"]:
+            self.assertEqual(rank["waiting_us"] + rank["transfer_us"], rank["communication_us"])
 
     def test_windows(self):
         self.pair()
         zero, one = self.figures()["windows"]["waited_for_us"]
         self.assertEqual(len(zero), 100)
-        # for rank 1: 10 to 30, 200 to 205, and the last 7 before it came to the work at 590; windows of 6
+        # for rank 1: 10 to 30, 200 to 205, and the last 2 before it came to the work at 595; windows of 6
         self.assertEqual(one[:6], [0, 2, 6, 6, 6, 0])
         self.assertEqual((one[33], one[34]), (4, 1))
-        self.assertEqual((one[97], one[98]), (5, 2))
-        self.assertAlmostEqual(sum(one), 32)
+        self.assertEqual((one[98], one[99]), (1, 1))
+        self.assertAlmostEqual(sum(one), 27)
         # for rank 0: 90 to 100, and 380 to 400
         self.assertEqual(zero[15:17], [6, 4])
         self.assertEqual(zero[63:67], [4, 6, 6, 4])
@@ -121,7 +123,7 @@ class Figures(ReportTest):
         self.assertEqual((reduce["count"], reduce["total_us"], reduce["avg_us"], reduce["size"]), (4, 110, 27.5, 2))
         self.assertAlmostEqual(reduce["tput_gbps"], sum(rates) / 4, 5)
         self.assertAlmostEqual(reduce["busbw_gbps"], sum(rates) / 4, 5)  # 2 (n - 1) / n is 1
-        self.assertEqual(reduce["moving_us"], 30 + 30 + 10 + 10)
+        self.assertEqual((reduce["communication_us"], reduce["waiting_us"]), (110, 20 + 10))
         scatter = rows["reduce_scatter", 4096]
         self.assertAlmostEqual(scatter["busbw_gbps"], scatter["tput_gbps"] / 2, 5)
         cells = {(c["operation"], c["rank"]): c for c in table(found["cells"])}
@@ -132,8 +134,8 @@ class Figures(ReportTest):
         self.pair()
         found = self.figures()
         sites = {(found["sites"][c["site"]]["site"], c["rank"]): c for c in table(found["site_cells"])}
-        self.assertEqual((sites["data.c:7", -1]["count"], sites["data.c:7", -1]["total_us"], sites["data.c:7", -1]["waited_us"]), (2, 15, 5))
-        self.assertEqual((sites["pipe.c:2", 1]["total_us"], sites["pipe.c:2", 1]["waited_us"]), (40, 20))
+        self.assertEqual((sites["data.c:7", -1]["count"], sites["data.c:7", -1]["communication_us"], sites["data.c:7", -1]["waiting_us"]), (2, 15, 5))
+        self.assertEqual((sites["pipe.c:2", 1]["communication_us"], sites["pipe.c:2", 1]["waiting_us"]), (40, 20))
         self.assertNotIn(("pipe.c:2", 0), sites)
 
     def test_averages_leave_out_a_tenth_and_groups_have_their_own_size(self):
@@ -216,7 +218,7 @@ class Figures(ReportTest):
         zero.end(ts=1000).write(self.dir)
         one.write(self.dir, ended=False)
 
-    def test_calls_that_failed_are_in_no_figure(self):
+    def test_calls_that_failed_are_in_no_mean(self):
         self.failing()
         found = self.figures(warnings=None)
         rows = {o["name"]: o for o in found["operations"]}
@@ -226,9 +228,9 @@ class Figures(ReportTest):
         self.assertEqual((broadcast["count"], broadcast["failed"], broadcast["total_us"], broadcast["tput_gbps"]), (0, 1, 0, 0))
         cells = {(c["operation"], c["rank"]): (c["count"], c["failed"]) for c in table(found["cells"])}
         self.assertEqual(cells, {(0, 0): (2, 1), (0, 1): (2, 0), (1, 0): (0, 1)})
-        sites = {(found["sites"][c["site"]]["site"], c["rank"]): (c["count"], c["failed"], c["total_us"]) for c in table(found["site_cells"])}
-        self.assertEqual(sites["train.c:33", -1], (4, 1, 80))
-        self.assertEqual(sites["late.c:1", 0], (0, 1, 0))
+        sites = {(found["sites"][c["site"]]["site"], c["rank"]): (c["count"], c["failed"], c["communication_us"]) for c in table(found["site_cells"])}
+        self.assertEqual(sites["train.c:33", -1], (4, 1, 80 + 400))
+        self.assertEqual(sites["late.c:1", 0], (0, 1, 30))
         _, words, _ = self.report()
         self.assertIn("2 calls failed", words)
         self.assertRegex(words, r"all_reduce +4 KiB +2 +4 .*\n +1 failed calls\n")
@@ -237,8 +239,8 @@ class Figures(ReportTest):
         self.failing()
         found = self.figures(warnings=None)
         zero, one = found["ranks"]
-        self.assertEqual((zero["communication_us"], zero["waited_us"]), (10 + 30 + 400 + 30, 400 + 30))
-        self.assertEqual((one["communication_us"], one["waited_us"], one["waited_for_us"]), (40, 0, 0))
+        self.assertEqual((zero["communication_us"], zero["waiting_us"]), (10 + 30 + 400 + 30, 400 + 30))
+        self.assertEqual((one["communication_us"], one["waiting_us"], one["waited_for_us"]), (40, 0, 0))
         path = os.path.join(self.folder, "page.html")
         self.assertEqual(self.report("-o", path)[0], 0)
         with open(path, encoding="utf-8") as file:
@@ -278,7 +280,7 @@ class Figures(ReportTest):
                     for r in ranks:
                         took = last[k] - late[r][k] + 9000 + trace_make.SIZES[(k // 16) % 4] // 1024
                         spent = round(took / 3) if trace_make.STEP[k % 8] == "reduce_scatter" else took
-                        shared += min(arrived - late[r][k], spent)
+                        shared += max(0, arrived - late[r][k] - (took - spent))  # the program is blocked at the end
         waits = sum(w["us"] for w in table(found["waits"]))
         self.assertAlmostEqual(waits, (expected + shared) / 1000, 0)
 
@@ -289,9 +291,9 @@ class Words(ReportTest):
         rc, out, err = self.report()
         self.assertEqual((rc, err), (0, ""))
         self.assertIn("train_gpt: 4 ranks on 1 host, 800 events in ", out)
-        self.assertRegex(out, r"in communication: [\d.]+ % of the time at least")
+        self.assertRegex(out, r"(?m)^ +0( +[\d.]+){8}$")
         self.assertRegex(out, r"(?m)^all_reduce +16 MiB +4 +\d+ ")
-        self.assertRegex(out, r"others waited for\n  rank \d")
+        self.assertLessEqual(max(map(len, out.splitlines())), 100)
         self.assertEqual(os.listdir(self.folder), ["out"])
 
     def test_no_escapes_reach_the_terminal(self):

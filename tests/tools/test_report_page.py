@@ -59,7 +59,7 @@ class Page(ToolTest):
         self.assertEqual(len(self.b.requests()), 1, self.b.requests())
 
     def lanes(self):
-        return {k: float(v) for k, v in self.b.js("({...document.getElementById('lanes').dataset})").items() if k in ("begin", "end", "lane", "scroll")}
+        return {k: float(v) for k, v in self.b.js("({...document.getElementById('lanes').dataset})").items() if k in ("begin", "end", "lane", "scroll", "labels")}
 
     def place(self, rank, us, works=False):
         """Where a time of a rank is on the screen."""
@@ -67,7 +67,7 @@ class Page(ToolTest):
         self.b.settle()
         left, top, width = self.b.js("(() => { const r = document.getElementById('lanes-canvas').getBoundingClientRect(); return [r.left, r.top, r.width]; })()")
         at = self.lanes()
-        x = left + 96 + (us * 1000 - at["begin"]) / (at["end"] - at["begin"]) * (width - 96)
+        x = left + at["labels"] + (us * 1000 - at["begin"]) / (at["end"] - at["begin"]) * (width - at["labels"])
         return x, top + 22 + rank * at["lane"] + at["lane"] * (0.75 if works else 0.25)
 
     def selected(self):
@@ -91,9 +91,14 @@ class Page(ToolTest):
         self.assertEqual(len(rows), len(self.figures["operations"]))
         for o in self.figures["operations"]:
             row = rows[o["name"], o["bytes"]]
-            self.assertEqual([float(v) for v in row[2:8]], [o["size"], o["count"], o["total_us"], o["avg_us"], o["tput_gbps"], o["busbw_gbps"]])
+            run = sum(rank["duration_us"] for rank in self.figures["ranks"])
+            expected = [o["size"], o["count"], o["communication_us"] / RANKS, o["communication_us"] / run, o["waiting_us"] / RANKS]
+            for got, wanted in zip(row[2:10], [*expected, o["avg_us"], o["tput_gbps"], o["busbw_gbps"]], strict=True):
+                self.assertAlmostEqual(float(got), wanted)
         sites = self.rows("site-table")
-        self.assertEqual(sum(float(row[4]) for row in sites), sum(o["total_us"] for o in self.figures["operations"]))
+        for column, field in ((4, "communication_us"), (6, "waiting_us")):
+            self.assertAlmostEqual(sum(float(row[column]) for row in sites) * RANKS, sum(o[field] for o in self.figures["operations"]))
+            self.assertAlmostEqual(sum(float(row[column]) for row in sites) * RANKS, sum(r[field] for r in self.figures["ranks"]))
         self.finish()
 
     def test_tables_sort_and_narrow(self):
@@ -109,7 +114,7 @@ class Page(ToolTest):
         b.js("(() => { const s = document.getElementById('op-rank'); s.value = '1'; s.dispatchEvent(new Event('change')); })()")
         columns = self.figures["cells"]["columns"]
         cells = [dict(zip(columns, row)) for row in self.figures["cells"]["rows"]]
-        expected = sorted((self.figures["operations"][c["operation"]]["name"], c["count"], c["total_us"]) for c in cells if c["rank"] == 1)
+        expected = sorted((self.figures["operations"][c["operation"]]["name"], c["count"], c["communication_us"]) for c in cells if c["rank"] == 1)
         self.assertEqual(sorted((row[0], int(row[3]), float(row[4])) for row in self.rows("op-table")), expected)
         self.finish()
 
@@ -124,8 +129,8 @@ class Page(ToolTest):
             trace.end(ts=1000).write(self.dir)
         b = self.open()
         self.assertEqual(b.js("[...document.querySelectorAll('#op-table th')][4].textContent"), "Failed")
-        self.assertEqual([row[3:6] for row in self.rows("op-table")], [["2", "1", "400"]])
-        self.assertEqual([row[3:6] for row in self.rows("site-table")], [["2", "1", "400"]])
+        self.assertEqual([row[3:6] for row in self.rows("op-table")], [["2", "1", "450"]])
+        self.assertEqual([row[3:6] for row in self.rows("site-table")], [["2", "1", "450"]])
         shares = b.js("(() => { const row = lanes[0]; row.load(); const b = row.rows[0].block(0); return [waitingShare(b, 0), waitingShare(b, 1)]; })()")
         self.assertEqual(shares, [0, 1])
         b.click(*self.place(0, 600))
@@ -143,6 +148,33 @@ class Page(ToolTest):
             right = b.js(f"Math.max(...[...document.querySelectorAll('#{table} tbody td')].map((cell) => cell.getBoundingClientRect().right))")
             self.assertLess(right, 1.5 * b.js("innerWidth"), table)
         self.assertEqual(b.js("document.querySelector('#op-table tbody td').title"), name + " (all_reduce)")
+        self.finish()
+
+    def test_widths(self):
+        """At 1,400 and at 420 pixels nothing is wider than the window, and the drawings have its width."""
+        make(self.dir)
+        b = self.open()
+        for width, height in ((1400, 1000), (420, 850)):
+            with self.subTest(width=width):
+                b.size(width, height)
+                b.settle()
+                self.assertLessEqual(b.js("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)"), width)
+                beyond = b.js("[...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth).map((e) => e.tagName + '#' + e.id)")
+                self.assertEqual(beyond, [])
+                for drawing in ("lanes-canvas", "stragglers-canvas", "bw-chart"):
+                    self.assertGreater(b.js(f"document.getElementById('{drawing}').getBoundingClientRect().width"), 0.8 * width)
+                self.assertGreaterEqual(b.js("Math.min(...[...document.querySelectorAll('#bw-chart text')].map((t) => t.getBoundingClientRect().height))"), 12)
+        b.click(*self.place(1, 7150))
+        self.assertIsNotNone(self.selected())
+        self.assertLessEqual(b.js("document.documentElement.scrollWidth"), 420)
+        self.finish()
+
+    def test_address_selects_a_range(self):
+        make(self.dir)
+        b = self.open()
+        b.js("location.hash = '#t=10,12.5'")
+        b.settle()
+        self.assertEqual((self.lanes()["begin"], self.lanes()["end"]), (10e6, 12.5e6))
         self.finish()
 
     def test_zooming_and_moving(self):

@@ -35,8 +35,11 @@ static inline struct msi_record kit_call(const struct msi_prof_group *group, con
                                .share = (uint8_t)share};
 }
 
+/* One call after the other; without a common clock. */
 static inline void kit_add_call(struct msi_op_stats *stats, const struct msi_record *call) {
-    msi_op_stats_add(stats, call, call->device, call->waited);
+    struct msi_times times = {
+        .begin = (int64_t)stats->run_ns, .lasted = (int64_t)call->device, .waited = (int64_t)call->waited};
+    msi_op_stats_add(stats, call, &times, false);
 }
 
 static inline void kit_add(struct msi_op_stats *stats, const struct msi_prof_group *group, const char *name,

@@ -126,8 +126,8 @@ static void check_operation(size_t operation, int n) {
     char *text = kit_table(&stats, 1, false), row[200];
     double algbw = 8.0 * (double)bytes / 1000 * (1 + 0.5 + 0.25 + 0.125 + 0.0625) / 5;
     char size[MSI_SIZE_TEXT];
-    snprintf(row, sizeof row, "%s\n%-20s%-20s%-20s%-20s%-20s%-20.2f%.2f\n", name, "",
-             msi_size_text(bytes, size), "5", "0.03", "0.0062", algbw, bus_of(operation, algbw, n));
+    snprintf(row, sizeof row, "%s\n    %-12s %8s %9s %9.2f %9.2f %10s %6s\n", name,
+             msi_size_text(bytes, size), "5", "0.0062", algbw, bus_of(operation, algbw, n), "0.03", "100.0");
     if (!strstr(text, row)) print_error("%d ranks: got\n%swanted\n%s", n, text, row);
     assert_non_null(strstr(text, row));
     struct msi_summary_averages averages = msi_summary_averages(&stats->rows[0], n);

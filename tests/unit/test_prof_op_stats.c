@@ -123,7 +123,7 @@ static void test_rows_are_limited(void **state) {
     assert_int_equal(stats->rows[5].count, 2);
     struct msi_op_stats *const all_stats[] = {stats};
     char *text = kit_table(all_stats, 1, true);
-    assert_contains(text, "\nother\n                    -                   10                  0.01 ");
+    assert_contains(text, "\nother\n    -                  10    0.0010      0.00      0.00       0.01 ");
     assert_contains(text, "\nrank 0 has more than 4096 names and sizes: 10 calls are in \"other\"\n");
     free(text);
 }
@@ -232,29 +232,66 @@ static void test_random_calls_against_a_list(void **state) {
 
 /* ---- remembered calls ---- */
 
-static void test_the_oldest_calls_are_forgotten(void **state) {
+/* Ranks that call differently often in other groups remember the same calls of the common group. */
+static void test_ranks_remember_the_same_calls(void **state) {
     (void)state;
+    enum { CALLS = 100000 };
+    static bool kept[CALLS];
     struct msi_prof_group world = kit_world(4), dp = kit_group(1, "w/1", "dp", kit_ranks, 2);
-    for (uint64_t i = 0; i < 10; i++) kit_add(stats, &dp, "all_reduce", MSI_SHARE_TWICE, 64, i, 1000);
-    for (uint64_t i = 0; i < MSI_OP_STATS_CALLS; i++)
-        kit_add(stats, &world, "barrier", MSI_SHARE_NONE, 0, i, 1000);
-    assert_int_equal(stats->call_count, MSI_OP_STATS_CALLS);
-    assert_int_equal(stats->groups[0].forgotten, 10);
-    assert_int_equal(stats->groups[0].first_seq, 10);
-    assert_int_equal(stats->groups[1].forgotten, 0);
-    kit_add(stats, &dp, "all_reduce", MSI_SHARE_TWICE, 64, 10, 1000);
-    assert_int_equal(stats->groups[1].forgotten, 1);
-    assert_int_equal(stats->groups[1].first_seq, 1);
+    struct msi_op_stats *other = msi_op_stats_new(false);
+    for (uint64_t i = 0; i < CALLS; i++) {
+        kit_add(stats, &world, "all_reduce", MSI_SHARE_TWICE, 64, i, 1000);
+        kit_add(other, &world, "all_reduce", MSI_SHARE_TWICE, 64, i, 1000);
+        for (uint64_t k = 0; k < 3; k++) kit_add(other, &dp, "barrier", MSI_SHARE_NONE, 0, 3 * i + k, 1000);
+    }
+    assert_true(stats->call_count > MSI_OP_STATS_CALLS / 3 && stats->call_count <= MSI_OP_STATS_CALLS);
+    assert_true(other->sample_bits > stats->sample_bits);
+    msi_op_stats_thin_out(stats, other->sample_bits);
+    for (size_t i = 0; i < stats->call_count; i++) kept[stats->calls[i].seq] = true;
+    size_t common = 0;
+    for (size_t i = 0; i < other->call_count; i++)
+        if (other->calls[i].row == 0) common += kept[other->calls[i].seq];
+    assert_int_equal(common, stats->call_count);
+    /* A sample of each part of the run, also if only each 64th call matters. */
+    size_t parts[10] = {0}, regular = 0;
+    for (size_t i = 0; i < stats->call_count; i++) {
+        parts[stats->calls[i].seq / (CALLS / 10)]++;
+        regular += stats->calls[i].seq % 64 == 0;
+    }
+    size_t share = (CALLS / 10) >> stats->sample_bits;
+    for (int i = 0; i < 10; i++) assert_true(parts[i] > share * 8 / 10 && parts[i] < share * 12 / 10);
+    assert_true(regular > stats->call_count / 64 / 2 && regular < stats->call_count / 64 * 2);
+    msi_op_stats_free(other);
 }
 
-static void test_messages_are_not_remembered(void **state) {
+/* Both ends of a message are in the sample, or none. A message without a number was never issued. */
+static void test_messages_are_remembered(void **state) {
     (void)state;
-    struct msi_prof_group world = kit_world(4);
-    struct msi_record call = kit_call(&world, "send", MSI_SHARE_WHOLE, 64, 0, 1000);
-    call.flags = MSI_RECORD_MESSAGE;
-    kit_add_call(stats, &call);
-    assert_int_equal(stats->rows[0].count, 1);
-    assert_int_equal(stats->call_count, 0);
+    enum { TAGS = 40000 };
+    static bool kept[TAGS];
+    struct msi_prof_group world = kit_world(4), world3 = kit_world(4);
+    struct msi_op_stats *peer = msi_op_stats_new(false);
+    world3.rank = 3;
+    struct msi_record send = kit_call(&world, "send", MSI_SHARE_WHOLE, 64, 0, 1000);
+    struct msi_record recv = kit_call(&world3, "recv", MSI_SHARE_WHOLE, 64, 0, 1000);
+    send.flags = MSI_RECORD_MESSAGE | MSI_RECORD_SEND;
+    recv.flags = MSI_RECORD_MESSAGE;
+    send.peer = 3;
+    for (int tag = 0; tag < TAGS; tag++) {
+        send.tag = recv.tag = tag;
+        kit_add_call(stats, &send);
+        kit_add_call(peer, &recv);
+    }
+    assert_true(stats->sample_bits > 0);
+    assert_int_equal(stats->call_count, peer->call_count);
+    for (size_t i = 0; i < stats->call_count; i++) kept[stats->calls[i].tag] = true;
+    for (size_t i = 0; i < peer->call_count; i++) assert_true(kept[peer->calls[i].tag]);
+    size_t before = stats->call_count;
+    send.seq = UINT64_MAX;
+    for (send.tag = 0; send.tag < 100; send.tag++) kit_add_call(stats, &send);
+    assert_int_equal(stats->call_count, before);
+    assert_int_equal(stats->rows[0].count, TAGS + 100);
+    msi_op_stats_free(peer);
 }
 
 static void test_steady_calls_allocate_nothing(void **state) {
@@ -299,8 +336,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_averages_after_the_exact_ones, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_exact_durations_of_all_rows_are_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random_calls_against_a_list, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_the_oldest_calls_are_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_messages_are_not_remembered, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_ranks_remember_the_same_calls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_messages_are_remembered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_steady_calls_allocate_nothing, set_up, tear_down),
         cmocka_unit_test(test_few_calls_take_little_memory),
     };

@@ -22,31 +22,45 @@ static void check_round_trip(struct msi_op_stats *stats) {
 }
 
 /* Bytes of a test: numbers below 128 are one byte. */
-#define PREFIX "\1\0\0" /* version, debug, lost */
-#define GROUP  "\0\1\0\0\0\1w\0\5world\0\0"
+#define PREFIX "\2\0\0\0\0" /* version, debug, lost, run time, sample */
+#define GROUP  "\0\1\0\1w\0\5world\0\0"
 #define GROUPS PREFIX "\1" GROUP
-#define NONE   "\0\0\0\0\0\0\0\0\0"
+#define NONE   "\0\0\0\0\0\0\0\0\0\0\0"
 /* A row up to its numbers. */
 #define ROW_OF(group, share) "\1x\0\1x\0\0" group share "\0"
 #define ROW                                                                                                  \
     ROW_OF("\1", "\3")                                                                                       \
-    "\10\1\0\5\5\5\0\0\0"                                                                                    \
+    "\10\1\0\5\0\5\5\5\0\0\0"                                                                                \
     "\0\1\5"
-#define OTHER "\5other\0\5other\0\0\0\0\0" NONE "\0\0"
+#define MESSAGE "\1x\0\1x\0\0\1\1\1" NONE "\0\0"
+#define OTHER   "\5other\0\5other\0\0\0\0\0" NONE "\0\0"
 
 static void test_the_format(void **state) {
     (void)state;
-    static const char expected[] = GROUPS "\1"
-                                          "\12all_reduce\0\12all_reduce\0\0\1\3\0"
-                                          "\200\40\2\0\204\40\320\17\264\20\0\0\0"
-                                          "\0\2\320\17\144" OTHER "\2"
-                                          "\0\21\264\20"
-                                          "\0\22\320\17";
+    /* 4100 = \204\40, 3000 = \270\27, 2100 = \264\20, 2000 = \320\17; begins: unknown, 1000, -300 */
+    static const char expected[] = "\2\0\0\270\27\0\1" GROUP "\2"
+                                   "\12all_reduce\0\12all_reduce\0\0\1\3\0"
+                                   "\200\40\2\0\204\40\0\204\40\320\17\264\20\0\0\0"
+                                   "\0\2\320\17\144"
+                                   "\4recv\0\4recv\0\0\1\1\1"
+                                   "\10\1\1\17\5\144\144\144\1\144\12"
+                                   "\0\1\144" OTHER "\3"
+                                   "\0\21\264\20\264\20\0"
+                                   "\0\22\320\17\320\17\1\320\17"
+                                   "\1\3\144\12\1\331\4\0\4\3";
     struct msi_op_stats *stats = msi_op_stats_new(false);
     struct msi_prof_group world = kit_world(1);
     struct msi_buf buf = {0};
     kit_add(stats, &world, "all_reduce", MSI_SHARE_TWICE, 4096, 17, 2100);
-    kit_add(stats, &world, "all_reduce", MSI_SHARE_TWICE, 4096, 18, 2000);
+    struct msi_record sum = kit_call(&world, "all_reduce", MSI_SHARE_TWICE, 4096, 18, 0),
+                      recv = kit_call(&world, "recv", MSI_SHARE_WHOLE, 8, 3, 0);
+    msi_op_stats_add(stats, &sum, &(struct msi_times){.begin = 1000, .lasted = 2000}, true);
+    recv.flags = MSI_RECORD_MESSAGE | MSI_RECORD_WORK;
+    recv.peer = 2;
+    recv.tag = -1;
+    msi_op_stats_add(stats, &recv, &(struct msi_times){.begin = 700, .lasted = 100, .waited = 10}, true);
+    recv.status = MST_ERR_PEER_LOST;
+    msi_op_stats_add(stats, &recv, &(struct msi_times){.begin = 800, .lasted = 100, .waited = 5}, true);
     msi_op_stats_write(stats, &buf);
     assert_int_equal(buf.len, sizeof expected - 1);
     assert_memory_equal(buf.data, expected, buf.len);
@@ -123,24 +137,25 @@ static void test_invalid_profiles_are_refused(void **state) {
         size_t n;
         const char *why;
     } cases[] = {
-        CASE("", "byte 0: expected version 1"),
-        CASE("\2\0\0", "version 1"),
-        CASE("\201", "version 1"),
-        CASE("\1\2", "byte 1: expected debug"),
-        CASE("\1\0\377\377\377\377\377\377\377\377\377\1", "byte 2: expected a count"), /* 70 bits */
+        CASE("", "byte 0: expected version 2"),
+        CASE("\1\0\0", "version 2"),
+        CASE("\201", "version 2"),
+        CASE("\2\2", "byte 1: expected debug"),
+        CASE("\2\0\377\377\377\377\377\377\377\377\377\1", "byte 2: expected a count"), /* 70 bits */
+        CASE("\2\0\0\0\41", "the size of the sample"),
         CASE(PREFIX, "at most 4096 groups"),
-        CASE(PREFIX "\1\0\0\0\0\0\0\0\0\0", "as many ranks as its size"),
-        CASE(PREFIX "\1\0\2\0\0\0\0\0\0\0"
+        CASE(PREFIX "\1\0\0\0\0\0\0\0", "as many ranks as its size"),
+        CASE(PREFIX "\1\0\2\0\0\0\0\0"
                     "\0",
              "as many ranks as its size"), /* one rank of two */
-        CASE(PREFIX "\1\0\1\1\0\0\0\0\0\0"
+        CASE(PREFIX "\1\0\1\1\0\0\0\0"
                     "\0",
              "its rank among them"),
-        CASE(PREFIX "\1\0\1\0\0\0\3a\0b\0\0\0\0", "a text without zero bytes"),
-        CASE(PREFIX "\1\0\1\0\0\0\3abc", "a text without zero bytes"),
-        CASE(PREFIX "\1\0\1\0\0\0\3abcd\0\0\0", "a text without zero bytes"),
-        CASE(PREFIX "\1\0\1\0\0\0" LONGEST, "a text without zero bytes"),
-        CASE(PREFIX "\1\0\1\0\0\0\1a\0\1b\0" LONGEST, "expected a rank"),
+        CASE(PREFIX "\1\0\1\0\3a\0b\0\0\0\0", "a text without zero bytes"),
+        CASE(PREFIX "\1\0\1\0\3abc", "a text without zero bytes"),
+        CASE(PREFIX "\1\0\1\0\3abcd\0\0\0", "a text without zero bytes"),
+        CASE(PREFIX "\1\0\1\0" LONGEST, "a text without zero bytes"),
+        CASE(PREFIX "\1\0\1\0\1a\0\1b\0" LONGEST, "expected a rank"),
         CASE(PREFIX "\1\0" LONGEST, "the size of a group"),
         CASE(PREFIX "\2" GROUP GROUP, "a group that is listed once"),
         CASE(PREFIX "\0\1" ROW, "a group that was listed before"),
@@ -154,18 +169,21 @@ static void test_invalid_profiles_are_refused(void **state) {
         CASE(GROUPS "\1"
                     "\1x\0\1x\0\0\1\0\2",
              "whether it is a message"),
-        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\2\0\0\0\0\0\0\0"
+        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\2\0\0\0\0\0\0\0\0\0"
                                             "\0\1\1",
              "as many durations as its count"),
-        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\0\0\0\0\0\1\0\0"
+        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\0\0\0\0\0\0\0\1\0\0"
                                             "\0\0",
              "works are a part of it"),
-        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\0\0\0\0\0\0\0\1"
+        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\0\0\0\0\0\0\0\0\0\1"
                                             "\0\0",
              "works are a part of it"),
-        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\0\0\0\0\0\0\1\0"
+        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\0\0\0\0\0\0\0\0\1\0"
                                             "\0\0",
              "works are a part of it"),
+        CASE(GROUPS "\1" ROW_OF("\1", "\0") "\0\0\0\4\5\0\0\0\0\0\0"
+                                            "\0\0",
+             "failed calls are a part of it"),
         CASE(GROUPS "\1" ROW_OF("\1", "\0") NONE "\2", "durations or buckets"),
         CASE(GROUPS "\1" ROW_OF("\1", "\0") NONE "\0\2\200\200\200\200\200\200\100\1", "below 78 hours"),
         CASE(GROUPS "\1" ROW_OF("\1", "\0") NONE "\1\1\300\25\1", "the number of a bucket"), /* 2752 */
@@ -176,6 +194,12 @@ static void test_invalid_profiles_are_refused(void **state) {
         CASE(GROUPS "\1" ROW OTHER "\1\1\0\0", "a row that was listed before"),
         CASE(GROUPS "\1" ROW OTHER "\1\0", "the sequence number of a call"),
         CASE(GROUPS "\1" ROW OTHER "\1\0\1", "the duration of a call"),
+        CASE(GROUPS "\1" ROW OTHER "\1\0\1\5\6", "the communication time of a call"),
+        CASE(GROUPS "\1" ROW OTHER "\1\0\1\5\5\2", "whether the begin of a call is known"),
+        CASE(GROUPS "\1" ROW OTHER "\1\0\1\5\5\1" LONGEST, "the begin of a call"),
+        CASE(GROUPS "\1" MESSAGE OTHER "\1\0\1\5\5\0\2", "whether it is a send"),
+        CASE(GROUPS "\1" MESSAGE OTHER "\1\0\1\5\5\0\1" LONGEST, "a peer"),
+        CASE(GROUPS "\1" MESSAGE OTHER "\1\0\1\5\5\0\1\2" LONGEST, "a tag"),
         CASE(GROUPS "\1" ROW OTHER "\0x", "expected the end"),
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) check_refused(cases[i].bytes, cases[i].n, cases[i].why);

@@ -61,6 +61,16 @@ struct msi_record {
     uint16_t thread; /* number of the calling thread (event_ring.h) */
 };
 
+#define MSI_TIME_UNKNOWN INT64_MIN
+
+/*
+ * Times of an operation in nanoseconds; begin counts from the forming of the world, on the clock of rank 0's
+ * host. waited: in mst_wait, of a work.
+ */
+struct msi_times {
+    int64_t begin, lasted, queued, waited;
+};
+
 /*
  * A copy of the name that a program gives to a call; equal texts get the same copy. "other" after 4,096
  * names; NULL without memory. Any thread; takes no lock for a known name.

@@ -111,10 +111,9 @@ static void add_record(struct msi_prof_world *world, const struct msi_record *r,
                               .lasted = span(r->begin, r->end, rate),
                               .queued = span(r->begin, r->started, rate),
                               .waited = span(0, r->waited, rate)};
-    uint64_t ns = r->device ? r->device : (uint64_t)times.lasted;
-    msi_op_stats_add(world->stats, r, ns, (uint64_t)times.waited);
+    msi_op_stats_add(world->stats, r, &times, world->clock.error < MSI_PROF_NO_CLOCK_NS);
     if (world->trace) msi_trace_add(world->trace, r, &times);
-    add_verbose_line(world, r, ns);
+    add_verbose_line(world, r, r->device ? r->device : (uint64_t)times.lasted);
 }
 
 /* The ring whose oldest record ended first. */
@@ -239,6 +238,7 @@ mst_status msi_prof_world_begin(const struct msi_prof_world_options *options, st
     *made = (struct msi_prof_world){
         .rank = options->id.rank, .clock = options->clock, .stats = msi_op_stats_new(false)};
     mst_status st = made->stats ? MST_OK : msi_fail_memory();
+    if (st == MST_OK) made->stats->run_begin = made->clock.zero ? 0 : msi_now();
     if (st == MST_OK && options->trace[0])
         st = msi_trace_open(options->trace, &options->id, options->unix_ns, &made->trace);
     if (st != MST_OK) {
@@ -359,6 +359,7 @@ mst_status msi_recorder_reset(void) {
             st = msi_fail_memory();
             continue;
         }
+        empty->run_begin = msi_now() + w->clock.offset - w->clock.zero;
         msi_op_stats_free(w->stats);
         w->stats = empty;
     }

@@ -19,9 +19,11 @@
 /* A world that may be recorded. */
 struct msi_prof_world;
 
-/* The clock of a trace: the monotonic clock of rank 0's host. A world that begins owns client and server. */
+#define MSI_PROF_NO_CLOCK_NS INT64_C(1000000000) /* error of unsynchronized hosts: times are not compared */
+
+/* The clock of all ranks: the monotonic clock of rank 0's host. A world owns client and server. */
 struct msi_prof_clock {
-    int64_t zero;                    /* when the world formed */
+    int64_t zero;                    /* when the world formed; 0: ranks have not exchanged it */
     int64_t offset, error;           /* how far it is ahead of this host's clock; 0, 0: the same host */
     struct msi_clock_client *client; /* measures the offset; NULL: none */
     struct msi_clock_server *server; /* on rank 0; NULL: none */

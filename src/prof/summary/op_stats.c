@@ -1,5 +1,7 @@
 /* op_stats.c - see op_stats.h. */
 #include "prof/summary/op_stats.h"
+#include "base/hash.h"
+#include "prof/summary/comm_time.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,27 +162,46 @@ bool msi_op_stats_time(struct msi_op_stats *stats, struct msi_op_stats_row *row,
     return true;
 }
 
-static void forget(struct msi_op_stats_group *group, uint64_t seq) {
-    group->forgotten++;
-    if (seq >= group->first_seq) group->first_seq = seq + 1;
+/*
+ * Is the call in the sample? The answer is the same on all ranks of a collective, and at both ends of a
+ * message. It does not depend on a regular pattern of calls.
+ */
+static bool is_sampled(const struct msi_op_stats *stats, const struct msi_op_stats_call_ref *call, int bits) {
+    static const uint64_t seeds[2] = {11, 12};
+    const struct msi_op_stats_row *row = &stats->rows[call->row];
+    const struct msi_prof_group *group = stats->groups[row->group].is;
+    int own = row->message ? group->ranks[group->rank] : 0, peer = row->message ? call->peer : 0;
+    const int64_t key[] = {(int64_t)call->seq, call->send ? own : peer, call->send ? peer : own,
+                           row->message ? call->tag : 0};
+    return bits == 0 || (msi_hash(key, sizeof key, seeds) & ((1ull << bits) - 1)) == 0;
 }
 
-void msi_op_stats_remember(struct msi_op_stats *stats, int row, uint64_t seq, uint64_t ns) {
-    size_t at = stats->call_count;
-    if (at < MSI_OP_STATS_CALLS) {
-        struct msi_op_stats_call_ref *calls = grow(stats->calls, sizeof *calls, at, &stats->call_cap);
-        if (!calls) {
-            forget(&stats->groups[stats->rows[row].group], seq);
-            return;
+void msi_op_stats_thin_out(struct msi_op_stats *stats, int bits) {
+    size_t kept = 0;
+    for (size_t i = 0; bits > stats->sample_bits && i < stats->call_count; i++)
+        if (is_sampled(stats, &stats->calls[i], bits)) stats->calls[kept++] = stats->calls[i];
+    if (bits > stats->sample_bits) stats->call_count = kept;
+    stats->sample_bits = bits;
+}
+
+/* Space for one more call, if need be in a smaller sample. */
+static bool has_space(struct msi_op_stats *stats) {
+    for (;;) {
+        size_t at = stats->call_count;
+        struct msi_op_stats_call_ref *calls =
+            at < MSI_OP_STATS_CALLS ? grow(stats->calls, sizeof *calls, at, &stats->call_cap) : NULL;
+        if (calls) {
+            stats->calls = calls;
+            return true;
         }
-        stats->calls = calls;
-        stats->call_count++;
-    } else {
-        at = stats->calls_next; /* the oldest */
-        forget(&stats->groups[stats->rows[stats->calls[at].row].group], stats->calls[at].seq);
-        stats->calls_next = (at + 1) % MSI_OP_STATS_CALLS;
+        if (stats->sample_bits == MSI_OP_STATS_BITS) return false;
+        msi_op_stats_thin_out(stats, stats->sample_bits + 1);
     }
-    stats->calls[at] = (struct msi_op_stats_call_ref){seq, ns, (uint32_t)row};
+}
+
+void msi_op_stats_remember(struct msi_op_stats *stats, const struct msi_op_stats_call_ref *call) {
+    if (!is_sampled(stats, call, stats->sample_bits) || !has_space(stats)) return;
+    if (is_sampled(stats, call, stats->sample_bits)) stats->calls[stats->call_count++] = *call;
 }
 
 static void count_work(struct msi_op_stats_row *row, uint64_t ns, uint64_t waited_ns) {
@@ -189,21 +210,46 @@ static void count_work(struct msi_op_stats_row *row, uint64_t ns, uint64_t waite
     row->waited_ns += waited_ns < ns ? waited_ns : ns;
 }
 
-void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call, uint64_t ns,
-                      uint64_t waited_ns) {
-    const uint64_t most = 1ull << MSI_HISTOGRAM_TOP; /* a longer duration is an error of the clock */
-    if (ns > most) ns = most;
+static uint64_t limited(int64_t ns) {
+    const int64_t most = INT64_C(1) << MSI_HISTOGRAM_TOP; /* a longer duration is an error of the clock */
+    return ns < 0 ? 0 : (uint64_t)(ns < most ? ns : most);
+}
+
+/* Calls of "other" and messages that were never issued cannot be matched. */
+static void remember(struct msi_op_stats *stats, const struct msi_op_stats_row *row,
+                     const struct msi_record *call, int64_t begin, uint64_t took, uint64_t comm) {
+    if (row == &stats->other || call->seq >= INT64_MAX) return;
+    if (begin > MSI_OP_STATS_BEGIN_MOST || begin < -MSI_OP_STATS_BEGIN_MOST) begin = MSI_TIME_UNKNOWN;
+    msi_op_stats_remember(stats, &(struct msi_op_stats_call_ref){.begin = begin,
+                                                                 .seq = call->seq,
+                                                                 .took = took,
+                                                                 .comm = comm,
+                                                                 .row = (uint32_t)(row - stats->rows),
+                                                                 .peer = call->peer,
+                                                                 .tag = call->tag,
+                                                                 .send = call->flags & MSI_RECORD_SEND});
+}
+
+void msi_op_stats_add(struct msi_op_stats *stats, const struct msi_record *call,
+                      const struct msi_times *times, bool common_clock) {
+    bool work = call->flags & MSI_RECORD_WORK;
+    uint64_t took = limited(times->lasted), ns = call->device ? limited((int64_t)call->device) : took;
+    uint64_t comm = (uint64_t)msi_comm_time(work, (int64_t)took, times->waited);
+    uint64_t run = limited(times->begin + (int64_t)took - stats->run_begin);
     struct msi_op_stats_row *row = row_for(stats, call);
+    if (run > stats->run_ns) stats->run_ns = run;
     if (row && call->status != MST_OK) {
         row->failed++;
+        row->failed_ns += comm;
+        row->comm_ns += comm;
     } else if (row && msi_op_stats_time(stats, row, ns)) {
         if (!row->count || ns < row->least_ns) row->least_ns = ns;
         if (ns > row->most_ns) row->most_ns = ns;
         row->count++;
         row->total_ns += ns;
-        if (call->flags & MSI_RECORD_WORK) count_work(row, ns, waited_ns);
-        if (!(call->flags & MSI_RECORD_MESSAGE) && row != &stats->other)
-            msi_op_stats_remember(stats, (int)(row - stats->rows), call->seq, ns);
+        row->comm_ns += comm;
+        if (work) count_work(row, ns, (uint64_t)times->waited);
+        remember(stats, row, call, common_clock ? times->begin : MSI_TIME_UNKNOWN, took, comm);
     } else {
         stats->lost++;
     }

@@ -1,14 +1,15 @@
 /*
  * op_stats_codec.c - statistics as bytes, which ranks exchange through the store. See op_stats.h.
  *
- *     version debug lost
- *     count, groups: number size rank first_seq forgotten id name, then size ranks
+ *     version debug lost run_ns sample_bits
+ *     count, groups: number size rank id name, then size ranks
  *     count, rows, and the row "other": name call has_function [function] group share message NUMBERS coarse,
  *            then count and durations, each as the difference to the one before, or count and (bucket, count)
- *     count, calls: row seq ns, oldest first
+ *     count, calls: row seq took comm known [begin] and of messages send peer tag
  *
  * A number has 7 bits per byte, the lowest first; the highest bit says that more bytes follow. A text is its
- * length, its bytes and a NUL byte. The reader takes hostile bytes: it checks them against the limits of
+ * length, its bytes and a NUL byte. A begin is the difference to the one before. Differences, peers and tags
+ * may be negative: bit 0 has the sign. The reader takes hostile bytes: it checks them against the limits of
  * op_stats.h. The code_ functions write a value, or read it: both directions have one description.
  */
 #include "base/error.h"
@@ -16,12 +17,13 @@
 
 #include <stdlib.h>
 
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 struct codec {
     struct msi_op_stats *stats;
     struct msi_buf *to; /* of the writer; NULL: the others are the reader's */
     const char *begin, *at, *end;
+    int64_t last_begin;   /* of the last call whose begin is known */
     const char *expected; /* at the first error; NULL: none */
     bool no_memory;
 };
@@ -79,6 +81,20 @@ static bool code_bool(struct codec *c, const char *expected, bool *value) {
     return true;
 }
 
+static bool code_signed(struct codec *c, int64_t most, const char *expected, int64_t *value) {
+    uint64_t v = *value < 0 ? (uint64_t) - *value << 1 | 1 : (uint64_t)*value << 1;
+    if (!code(c, (uint64_t)most << 1 | 1, expected, &v)) return false;
+    *value = v & 1 ? -(int64_t)(v >> 1) : (int64_t)(v >> 1);
+    return true;
+}
+
+static bool code_int32(struct codec *c, const char *expected, int32_t *value) {
+    int64_t v = *value;
+    if (!code_signed(c, INT32_MAX, expected, &v)) return false;
+    *value = (int32_t)v;
+    return true;
+}
+
 /* A text that was read is a view. */
 static bool code_text(struct codec *c, const char **text) {
     static const char expected[] = "a text without zero bytes";
@@ -103,10 +119,7 @@ static bool code_group(struct codec *c, struct msi_op_stats_group *group) {
     struct msi_prof_group *is = group->is;
     return code_int(c, INT32_MAX, "the number of a group", &is->number) &&
            code_int(c, INT32_MAX, "the size of a group", &is->size) &&
-           code_int(c, INT32_MAX, "a rank", &is->rank) &&
-           code(c, INT64_MAX, "a sequence number", &group->first_seq) &&
-           code(c, INT64_MAX, "a count", &group->forgotten) && code_text(c, &is->id) &&
-           code_text(c, &is->name);
+           code_int(c, INT32_MAX, "a rank", &is->rank) && code_text(c, &is->id) && code_text(c, &is->name);
 }
 
 static bool write_group(struct codec *c, struct msi_op_stats_group *group) {
@@ -131,8 +144,6 @@ static bool read_group(struct codec *c) {
     free(ranks);
     if (made < 0) return no_memory(c);
     if (!ok) return false;
-    c->stats->groups[made].first_seq = group.first_seq;
-    c->stats->groups[made].forgotten = group.forgotten;
     return true;
 }
 
@@ -185,13 +196,15 @@ static bool read_histogram(struct codec *c, struct msi_op_stats_row *row) {
     if (row->count != row->histogram.count) return fail(c, "a row with as many durations as its count");
     if (row->works > row->count || row->waited_ns > row->works_ns || row->works_ns > row->total_ns)
         return fail(c, "a row whose works are a part of it");
+    if (row->failed_ns > row->comm_ns) return fail(c, "a row whose failed calls are a part of it");
     return true;
 }
 
 /* The histogram is the caller's, also on an error. */
 static bool code_row(struct codec *c, struct msi_op_stats_row *row) {
-    uint64_t *const numbers[] = {&row->bytes,   &row->count, &row->failed,   &row->total_ns, &row->least_ns,
-                                 &row->most_ns, &row->works, &row->works_ns, &row->waited_ns};
+    uint64_t *const numbers[] = {&row->bytes,     &row->count,    &row->failed,   &row->comm_ns,
+                                 &row->failed_ns, &row->total_ns, &row->least_ns, &row->most_ns,
+                                 &row->works,     &row->works_ns, &row->waited_ns};
     bool has_function = row->function;
     int share = (int)row->share, group = row->group + 1;
     if (!code_text(c, &row->name) || !code_text(c, &row->call) ||
@@ -240,23 +253,47 @@ static bool read_row(struct codec *c, bool (*add)(struct codec *, struct msi_op_
 
 /* ---- calls ---- */
 
+static bool code_begin(struct codec *c, int64_t *begin) {
+    bool known = *begin != MSI_TIME_UNKNOWN;
+    int64_t difference = *begin - (known ? c->last_begin : *begin);
+    if (!code_bool(c, "whether the begin of a call is known", &known)) return false;
+    *begin = MSI_TIME_UNKNOWN;
+    if (!known) return true;
+    if (!code_signed(c, 2 * MSI_OP_STATS_BEGIN_MOST, "the begin of a call", &difference)) return false;
+    *begin = c->last_begin + difference;
+    if (*begin > MSI_OP_STATS_BEGIN_MOST || *begin < -MSI_OP_STATS_BEGIN_MOST)
+        return fail(c, "the begin of a call");
+    c->last_begin = *begin;
+    return true;
+}
+
 static bool code_call(struct codec *c, struct msi_op_stats_call_ref call) {
+    const uint64_t most = 1ull << MSI_HISTOGRAM_TOP;
     uint64_t row = call.row;
     if (!c->stats->row_count) return fail(c, "calls after their rows");
     if (!code(c, c->stats->row_count - 1, "a row that was listed before", &row) ||
         !code(c, INT64_MAX - 1, "the sequence number of a call", &call.seq) ||
-        !code(c, 1ull << MSI_HISTOGRAM_TOP, "the duration of a call", &call.ns))
+        !code(c, most, "the duration of a call", &call.took) ||
+        !code(c, call.took, "the communication time of a call", &call.comm) || !code_begin(c, &call.begin))
         return false;
-    if (!c->to) msi_op_stats_remember(c->stats, (int)row, call.seq, call.ns);
+    call.row = (uint32_t)row;
+    if (c->stats->rows[row].message &&
+        (!code_bool(c, "whether it is a send", &call.send) || !code_int32(c, "a peer", &call.peer) ||
+         !code_int32(c, "a tag", &call.tag)))
+        return false;
+    if (!c->to) msi_op_stats_remember(c->stats, &call);
     return true;
 }
 
 static bool code_all(struct codec *c) {
     struct msi_op_stats *s = c->stats;
     uint64_t version = VERSION, groups = s->group_count, rows = s->row_count, calls = s->call_count;
-    if (!code(c, INT64_MAX, "version 1", &version)) return false;
-    if (version != VERSION) return fail(c, "version 1");
-    if (!code_bool(c, "debug", &s->debug) || !code(c, INT64_MAX, "a count", &s->lost)) return false;
+    if (!code(c, INT64_MAX, "version 2", &version)) return false;
+    if (version != VERSION) return fail(c, "version 2");
+    if (!code_bool(c, "debug", &s->debug) || !code(c, INT64_MAX, "a count", &s->lost) ||
+        !code(c, INT64_MAX, "the run time", &s->run_ns) ||
+        !code_int(c, MSI_OP_STATS_BITS, "the size of the sample", &s->sample_bits))
+        return false;
     if (!code(c, MSI_OP_STATS_ROWS, "at most 4096 groups", &groups)) return false;
     for (uint64_t i = 0; i < groups; i++)
         if (!(c->to ? write_group(c, &s->groups[i]) : read_group(c))) return false;
@@ -266,8 +303,7 @@ static bool code_all(struct codec *c) {
     if (!(c->to ? code_row(c, &s->other) : read_row(c, add_other))) return false;
     if (!code(c, MSI_OP_STATS_CALLS, "at most 16384 calls", &calls)) return false;
     for (uint64_t i = 0; i < calls; i++)
-        if (!code_call(c, c->to ? s->calls[(s->calls_next + i) % calls] : (struct msi_op_stats_call_ref){0}))
-            return false;
+        if (!code_call(c, c->to ? s->calls[i] : (struct msi_op_stats_call_ref){0})) return false;
     return c->at == c->end || fail(c, "the end");
 }
 

@@ -38,9 +38,6 @@ static void merge_group(struct msi_summary *s, const struct known *known, bool f
     struct msi_op_stats_group *group = known->group;
     if (fresh)
         s->groups[s->group_count++] = (struct msi_summary_group){.is = group->is, .first = known->rank};
-    struct msi_summary_group *all = &s->groups[s->group_count - 1];
-    if (group->first_seq > all->first_seq) all->first_seq = group->first_seq;
-    if (group->forgotten > all->forgotten) all->forgotten = group->forgotten;
     group->shown = (int)s->group_count - 1;
 }
 
@@ -110,7 +107,8 @@ static size_t add_operation(struct msi_summary *s, const struct entry *entries, 
         if (entries[i].rank != op.rank) continue;
         if (entries[i].row < oldest) oldest = entries[i].row;
         entries[i].row->line = (int)s->line_count;
-        s->lines[s->line_count++].row = entries[i].row;
+        s->lines[s->line_count++] =
+            (struct msi_summary_line){.row = entries[i].row, .waiting_ns = entries[i].row->failed_ns};
         op.count++;
     }
     op.order = (size_t)(oldest - s->stats[op.rank]->rows);
@@ -131,7 +129,26 @@ static void add_up(struct msi_summary *s, const struct msi_op_stats_row *row) {
     s->calls += row->count;
     s->failed += row->failed;
     s->works += row->works;
-    s->total_ns += row->total_ns;
+}
+
+/* What a rank's own statistics say. */
+static void add_times(struct msi_rank_times *times, const struct msi_op_stats_row *row, bool waiting) {
+    times->comm_ns = msi_add_ns(times->comm_ns, row->comm_ns);
+    if (waiting) times->waiting_ns = msi_add_ns(times->waiting_ns, row->failed_ns);
+}
+
+static mst_status list_ranks(struct msi_summary *s) {
+    s->ranks = calloc((size_t)s->n, sizeof *s->ranks);
+    if (!s->ranks) return msi_fail_memory();
+    for (int r = 0; r < s->n; r++) {
+        const struct msi_op_stats *stats = s->stats[r];
+        if (!stats) continue;
+        struct msi_rank_times *times = &s->ranks[s->rank_count++];
+        *times = (struct msi_rank_times){.rank = r, .run_ns = (int64_t)stats->run_ns};
+        for (size_t i = 0; i < stats->row_count; i++) add_times(times, &stats->rows[i], s->show_straggler);
+        add_times(times, &stats->other, s->show_straggler);
+    }
+    return MST_OK;
 }
 
 static mst_status list_operations(struct msi_summary *s) {
@@ -172,7 +189,8 @@ static mst_status fill(struct msi_summary *s) {
     if (s->first >= s->n) return msi_fail(MST_ERR_INVALID, NULL, "no rank has a profile to summarize");
     mst_status st = merge_groups(s);
     if (st == MST_OK) st = list_operations(s);
-    if (st == MST_OK && s->show_straggler) st = msi_summary_pair(s);
+    if (st == MST_OK) st = list_ranks(s);
+    if (st == MST_OK && s->show_straggler) st = msi_summary_match(s);
     return st;
 }
 
@@ -192,13 +210,10 @@ mst_status msi_summary_make(struct msi_op_stats *const stats[], int n, bool show
 
 void msi_summary_free(struct msi_summary *s) {
     if (!s) return;
-    for (size_t i = 0; i < s->line_count; i++) {
-        msi_histogram_free(&s->lines[i].paired.comm);
-        msi_histogram_free(&s->lines[i].paired.straggler);
-    }
     for (size_t i = 0; i < s->group_count; i++) free(s->groups[i].members);
     free(s->groups);
     free(s->lines);
+    free(s->ranks);
     free(s->ops);
     free(s);
 }

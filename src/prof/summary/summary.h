@@ -1,28 +1,26 @@
 /*
- * summary.h - the statistics of all ranks as one table, in the format of DeepSpeed's. Pure.
+ * summary.h - the statistics of all ranks as tables. Pure.
  *
  * The numbers of an operation are those of the lowest rank that has it, usually rank 0. Stragglers: a call is
- * matched on all ranks of its group by its sequence number. The shortest time that a rank spent in it is the
- * time of the communication; the other ranks waited for the rest of theirs. A rank without statistics is left
- * out and named.
+ * matched on all ranks of its group by its sequence number, and a receive with its send. comm_time.h says
+ * which part of the communication time is waiting. If the clocks of the ranks are not known, all ranks are
+ * assumed to leave the call at the same time, and messages are not matched. If a rank remembers only
+ * a sample of its calls, that of all ranks is made as small, and the waiting in it is scaled to all calls of
+ * the row. A rank without statistics is left out and named.
  */
 #ifndef MSI_PROF_SUMMARY_SUMMARY_H
 #define MSI_PROF_SUMMARY_SUMMARY_H
 
 #include "prof/summary/op_stats.h"
+#include "prof/summary/rank_times.h"
 
 enum { MSI_SUMMARY_NOTES = 16 };
-
-/* The calls of a row that all ranks of the group have. */
-struct msi_paired {
-    uint64_t count, comm_ns, straggler_ns;
-    struct msi_histogram comm, straggler;
-};
 
 /* A row of the table. */
 struct msi_summary_line {
     struct msi_op_stats_row *row;
-    struct msi_paired paired;
+    uint64_t matched;    /* calls that all ranks of the group have; messages that the peer has */
+    uint64_t waiting_ns; /* in these calls, and in failed ones */
 };
 
 /* One name, call and group: lines of one rank, ordered by bytes. */
@@ -36,8 +34,7 @@ struct msi_summary_op {
 
 struct msi_summary_member {
     int rank;
-    uint64_t last;      /* calls that it entered last */
-    uint64_t waited_ns; /* how long the first rank waited in them */
+    uint64_t last; /* calls that it began last */
 };
 
 struct msi_summary_group {
@@ -46,11 +43,9 @@ struct msi_summary_group {
     bool twin;                          /* another group has the same name and first rank */
     struct msi_summary_member *members; /* ranks with statistics; NULL: without show_straggler */
     int member_count;
-    uint64_t paired;    /* calls that all members have */
-    uint64_t mutual;    /* of these: calls in which every rank waits for every other */
-    uint64_t first_seq; /* calls with a lower seq are forgotten by some rank */
-    uint64_t forgotten; /* calls that the most forgetful rank forgot */
-    uint64_t clashes;   /* sequence numbers that are different calls on different ranks; the first one: */
+    uint64_t matched; /* calls that all members have */
+    uint64_t ordered; /* of these: calls of which it is known which rank began last */
+    uint64_t clashes; /* sequence numbers that are different calls on different ranks; the first one: */
     uint64_t clash_seq;
     const char *clash_calls[2];
     int clash_ranks[2];
@@ -70,15 +65,18 @@ struct msi_summary {
     int n;
     int first; /* the lowest rank with statistics */
     bool show_straggler;
+    int sample_bits;  /* of 2^sample_bits calls one is matched */
     const bool *late; /* by rank: it did not publish in time; NULL: not known. Set it before writing */
-    uint64_t calls, failed, works, total_ns; /* of the first rank */
+    uint64_t calls, failed, works; /* of the first rank */
+    struct msi_rank_times *ranks;  /* of the ranks with statistics, ascending; waiting with show_straggler */
+    int rank_count;
     struct msi_summary_line *lines;
     struct msi_summary_op *ops;
     struct msi_summary_group *groups;
     size_t line_count, op_count, group_count;
     struct msi_summary_note notes[MSI_SUMMARY_NOTES];
     size_t note_count;
-    uint64_t unnamed; /* unpaired calls beyond MSI_SUMMARY_NOTES names */
+    uint64_t unnamed; /* unmatched calls beyond MSI_SUMMARY_NOTES names */
 };
 
 /*
@@ -97,6 +95,6 @@ struct msi_summary_averages {
     double ns, algbw, busbw;
 };
 struct msi_summary_averages msi_summary_averages(struct msi_op_stats_row *row, int n);
-mst_status msi_summary_pair(struct msi_summary *summary);
+mst_status msi_summary_match(struct msi_summary *summary);
 
 #endif

@@ -1,17 +1,20 @@
 /*
  * summary_json.c - the summary as JSON: the tables with full precision. See summary.h.
  *
- *     {"version":1,"ranks":4,"rank":0,"missing":[],"late":[],"total_ms":…,"calls":…,"failed":…,
+ *     {"version":2,"ranks":4,"rank":0,"missing":[],"late":[],"calls":…,"failed":…,"lost":0,
+ *      "times":[{"rank":0,"run_ms":…,"communication_ms":…,"share":…,"waiting_ms":…,"transfer_ms":…,
+ *                "waited_for_ms":…}],
  *      "operations":[{"op":"all_reduce","call":"all_reduce","group":"world","group_id":…,"group_size":4,
  *        "rank":0,"rows":[
- *        {"bytes":4096,"size":"4.0 KB","count":…,"failed":0,"total_ms":…,"avg_ms":…,"least_ms":…,"most_ms":…,
- *         "tput_avg_gbps":…,"busbw_avg_gbps":…,"exact":true,"works":…,"works_ms":…,"overlapped_ms":…,
- *         "straggler":{"count":…,"total_comm_ms":…,"total_straggler_ms":…,"avg_comm_ms":…,
- *                      "avg_straggler_ms":…}}]}],
- *      "groups":[{"group":"world",…,"paired":…,"mutual":…,
- *                 "last":[{"rank":3,"calls":…,"waited_ms":…}],…}],"unpaired":[…]}
+ *        {"bytes":4096,"size":"4.0 KB","count":…,"failed":0,"communication_ms":…,"waiting_ms":…,
+ *         "transfer_ms":…,"matched":…,"total_ms":…,"avg_ms":…,"least_ms":…,"most_ms":…,"tput_avg_gbps":…,
+ *         "busbw_avg_gbps":…,"exact":true,"works":…,"works_ms":…,"overlapped_ms":…}]}],
+ *      "groups":[{"group":"world",…,"matched":…,"ordered":…,"last":[{"rank":3,"calls":…}],…}],
+ *      "unmatched":[…],"sample":1}
  *
- * With debug "function" is beside "op". "straggler", "groups" and "unpaired" only with show_straggler.
+ * total_ms and avg_ms are the times of the calls, in flight or on the device. With debug "function" is beside
+ * "op". The fields of waiting, "matched", "groups", "unmatched" and "sample" (of so many calls one is
+ * matched) only with show_straggler.
  */
 #include "base/json.h"
 #include "prof/summary/figures.h"
@@ -25,24 +28,42 @@ static void put_ms(struct msi_json_out *out, const char *key, uint64_t ns) {
     msi_json_member_scaled(out, key, ns > INT64_MAX ? INT64_MAX : (int64_t)ns, 6);
 }
 
-static void put_paired(struct msi_json_out *out, struct msi_paired *paired) {
-    msi_json_member_object(out, "straggler");
-    msi_json_member_uint(out, "count", paired->count);
-    put_ms(out, "total_comm_ms", paired->comm_ns);
-    put_ms(out, "total_straggler_ms", paired->straggler_ns);
-    put_double(out, "avg_comm_ms", msi_histogram_means(&paired->comm).ns / 1e6);
-    put_double(out, "avg_straggler_ms", msi_histogram_means(&paired->straggler).ns / 1e6);
-    msi_json_put_object_end(out);
+/* Communication time and its parts. */
+static void put_times(struct msi_json_out *out, uint64_t comm, uint64_t waiting, bool has_waiting) {
+    if (waiting > comm) waiting = comm;
+    put_ms(out, "communication_ms", comm);
+    if (!has_waiting) return;
+    put_ms(out, "waiting_ms", waiting);
+    put_ms(out, "transfer_ms", comm - waiting);
+}
+
+static void put_ranks(struct msi_json_out *out, const struct msi_summary *s) {
+    msi_json_member_array(out, "times");
+    for (int i = 0; i < s->rank_count; i++) {
+        const struct msi_rank_times *times = &s->ranks[i];
+        msi_json_put_object(out);
+        msi_json_member_int(out, "rank", times->rank);
+        put_ms(out, "run_ms", (uint64_t)times->run_ns);
+        put_double(out, "share", msi_run_share(times, times->comm_ns));
+        put_times(out, (uint64_t)times->comm_ns, (uint64_t)times->waiting_ns, s->show_straggler);
+        if (s->show_straggler) put_ms(out, "waited_for_ms", (uint64_t)times->waited_for_ns);
+        msi_json_put_object_end(out);
+    }
+    msi_json_put_array_end(out);
 }
 
 /* The members of a row's object. */
-static void put_row(struct msi_json_out *out, struct msi_op_stats_row *row, int ranks) {
+static void put_row(struct msi_json_out *out, const struct msi_summary *s,
+                    const struct msi_summary_line *line, int ranks) {
+    struct msi_op_stats_row *row = line->row;
     char size[MSI_SIZE_TEXT];
     struct msi_summary_averages averages = msi_summary_averages(row, ranks);
     msi_json_member_uint(out, "bytes", row->bytes);
     msi_json_member_string(out, "size", msi_size_text(row->bytes, size));
     msi_json_member_uint(out, "count", row->count);
     msi_json_member_uint(out, "failed", row->failed);
+    put_times(out, row->comm_ns, line->waiting_ns, s->show_straggler);
+    if (s->show_straggler) msi_json_member_uint(out, "matched", line->matched);
     put_ms(out, "total_ms", row->total_ns);
     put_double(out, "avg_ms", averages.ns / 1e6);
     put_ms(out, "least_ms", row->least_ns);
@@ -74,18 +95,18 @@ static void put_operation(struct msi_json_out *out, const struct msi_summary *s,
     msi_json_member_array(out, "rows");
     for (size_t l = op->first; l < op->first + op->count; l++) {
         msi_json_put_object(out);
-        put_row(out, s->lines[l].row, group->size);
-        if (s->lines[l].paired.count) put_paired(out, &s->lines[l].paired);
+        put_row(out, s, &s->lines[l], group->size);
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);
     msi_json_put_object_end(out);
 }
 
-static void put_other(struct msi_json_out *out, struct msi_op_stats_row *other) {
+static void put_other(struct msi_json_out *out, const struct msi_summary *s) {
+    struct msi_op_stats_row *other = &s->stats[s->first]->other;
     if (!other->count && !other->failed) return;
     msi_json_member_object(out, "other");
-    put_row(out, other, 1);
+    put_row(out, s, &(struct msi_summary_line){.row = other, .waiting_ns = other->failed_ns}, 1);
     msi_json_put_object_end(out);
 }
 
@@ -103,17 +124,14 @@ static void put_missing(struct msi_json_out *out, const struct msi_summary *s) {
 static void put_group(struct msi_json_out *out, const struct msi_summary_group *group) {
     msi_json_put_object(out);
     put_group_names(out, group->is);
-    msi_json_member_uint(out, "paired", group->paired);
-    msi_json_member_uint(out, "mutual", group->mutual);
+    msi_json_member_uint(out, "matched", group->matched);
+    msi_json_member_uint(out, "ordered", group->ordered);
     msi_json_member_uint(out, "clashes", group->clashes);
-    msi_json_member_uint(out, "forgotten", group->forgotten);
-    msi_json_member_uint(out, "first_seq", group->first_seq);
     msi_json_member_array(out, "last");
     for (int i = 0; i < group->member_count; i++) {
         msi_json_put_object(out);
         msi_json_member_uint(out, "rank", (uint64_t)group->members[i].rank);
         msi_json_member_uint(out, "calls", group->members[i].last);
-        put_ms(out, "waited_ms", group->members[i].waited_ns);
         msi_json_put_object_end(out);
     }
     msi_json_put_array_end(out);
@@ -137,30 +155,31 @@ static void put_stragglers(struct msi_json_out *out, const struct msi_summary *s
     msi_json_member_array(out, "groups");
     for (size_t g = 0; g < s->group_count; g++) put_group(out, &s->groups[g]);
     msi_json_put_array_end(out);
-    msi_json_member_array(out, "unpaired");
+    msi_json_member_array(out, "unmatched");
     for (size_t i = 0; i < s->note_count; i++) put_note(out, s, &s->notes[i]);
     msi_json_put_array_end(out);
-    msi_json_member_uint(out, "unpaired_unnamed", s->unnamed);
+    msi_json_member_uint(out, "unmatched_unnamed", s->unnamed);
+    msi_json_member_uint(out, "sample", 1ull << s->sample_bits);
 }
 
 void msi_summary_json(const struct msi_summary *s, struct msi_buf *to) {
     struct msi_json_out out = msi_json_to(to);
     msi_json_put_object(&out);
-    msi_json_member_uint(&out, "version", 1);
+    msi_json_member_uint(&out, "version", 2);
     msi_json_member_uint(&out, "ranks", (uint64_t)s->n);
     msi_json_member_uint(&out, "rank", (uint64_t)s->first);
     put_missing(&out, s);
-    put_ms(&out, "total_ms", s->total_ns);
     msi_json_member_uint(&out, "calls", s->calls);
     msi_json_member_uint(&out, "failed", s->failed);
     msi_json_member_uint(&out, "lost", s->stats[s->first]->lost);
+    put_ranks(&out, s);
     msi_json_member_array(&out, "operations");
     for (size_t i = 0; i < s->op_count; i++) {
         msi_buf_add_u8(to, '\n');
         put_operation(&out, s, &s->ops[i]);
     }
     msi_json_put_array_end(&out);
-    put_other(&out, &s->stats[s->first]->other);
+    put_other(&out, s);
     if (s->show_straggler) put_stragglers(&out, s);
     msi_json_put_object_end(&out);
     msi_buf_add_u8(to, '\n');

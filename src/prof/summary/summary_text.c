@@ -1,29 +1,17 @@
 /*
- * summary_text.c - the summary as tables of text: DeepSpeed's columns, each 20 wide. See summary.h.
+ * summary_text.c - the summary as text of at most 94 columns, since "muster run" adds "[0] ". See summary.h.
  *
- *     Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     …
+ *     Operation           calls    mean *    tput *   busbw *   communication    waiting   transfer
+ *         size                         ms      Gbps      Gbps         ms  % run         ms         ms
  *     all_reduce
- *                         4.0 KB              100                 12.30               0.12                …
+ *         4.0 KB            150      0.19      0.56      0.84      45.28   12.3      40.10       5.18
  */
 #include "prof/summary/figures.h"
 #include "prof/summary/summary.h"
 
 #include <stdio.h>
 
-enum { WIDTH = 20, COLUMNS = 7, CELL = 48, RANKS_SHOWN = 8 };
-
-/* One line without trailing blanks. */
-static void add_cells(struct msi_buf *to, const char *const cells[COLUMNS]) {
-    for (int i = 0; i < COLUMNS - 1; i++) msi_buf_add_format(to, "%-*s", WIDTH, cells[i]);
-    msi_buf_add_format(to, "%s\n", cells[COLUMNS - 1]);
-}
-
-static void add_figures(struct msi_buf *to, const char *size, uint64_t count, const double figures[4]) {
-    char cells[5][CELL];
-    snprintf(cells[0], CELL, "%llu", (unsigned long long)count);
-    for (int i = 0; i < 4; i++) snprintf(cells[i + 1], CELL, "%.*f", msi_decimals(figures[i]), figures[i]);
-    add_cells(to, (const char *const[COLUMNS]){"", size, cells[0], cells[1], cells[2], cells[3], cells[4]});
-}
+enum { CELL = 32, RANKS_SHOWN = 8 };
 
 static double ms(double ns) {
     return ns / 1e6;
@@ -31,6 +19,12 @@ static double ms(double ns) {
 
 static const char *plural(uint64_t count) {
     return count == 1 ? "" : "s";
+}
+
+/* Gbps with at most 9 characters below 10^7. */
+static const char *rate_text(double gbps, char text[CELL]) {
+    snprintf(text, CELL, "%.*f", gbps < 99999 ? msi_decimals(gbps) : 0, gbps);
+    return text;
 }
 
 /* "group of 2 (ranks 0, 1)", for a group without a name */
@@ -67,43 +61,62 @@ static void add_operation(const struct msi_summary *s, const struct msi_summary_
 
 /* ---- the table ---- */
 
-static void add_row(struct msi_buf *to, struct msi_op_stats_row *row, const char *size, int ranks) {
+/* The rank whose numbers a row shows. */
+static const struct msi_rank_times *times_of(const struct msi_summary *s, int rank) {
+    int i = 0;
+    while (i < s->rank_count - 1 && s->ranks[i].rank < rank) i++;
+    return &s->ranks[i];
+}
+
+static void add_row(const struct msi_summary *s, const struct msi_summary_line *line, const char *size,
+                    int ranks, int rank, struct msi_buf *to) {
+    struct msi_op_stats_row *row = line->row;
     struct msi_summary_averages averages = msi_summary_averages(row, ranks);
-    const double figures[] = {ms((double)row->total_ns), ms(averages.ns), averages.algbw, averages.busbw};
-    add_figures(to, size, row->count, figures);
+    char mean[CELL], tput[CELL], busbw[CELL], comm[CELL], waiting[CELL], transfer[CELL];
+    uint64_t waited = line->waiting_ns < row->comm_ns ? line->waiting_ns : row->comm_ns;
+    msi_buf_add_format(to, "    %-12s %8llu %9s %9s %9s %10s %6.1f", size, (unsigned long long)row->count,
+                       msi_ms_text(averages.ns, mean), rate_text(averages.algbw, tput),
+                       rate_text(averages.busbw, busbw), msi_ms_text((double)row->comm_ns, comm),
+                       100 * msi_run_share(times_of(s, rank), (int64_t)row->comm_ns));
+    if (s->show_straggler)
+        msi_buf_add_format(to, " %10s %10s", msi_ms_text((double)waited, waiting),
+                           msi_ms_text((double)(row->comm_ns - waited), transfer));
+    msi_buf_add_format(to, "\n");
     if (row->works)
-        msi_buf_add_format(to, "%*s%llu with .work: %.2f of %.2f ms overlapped\n", WIDTH, "",
+        msi_buf_add_format(to, "%17s%llu with .work: %.2f of %.2f ms overlapped\n", "",
                            (unsigned long long)row->works, ms((double)(row->works_ns - row->waited_ns)),
                            ms((double)row->works_ns));
     if (row->failed)
-        msi_buf_add_format(to, "%*s%llu more failed\n", WIDTH, "", (unsigned long long)row->failed);
+        msi_buf_add_format(to, "%17s%llu more failed, after %.2f ms\n", "", (unsigned long long)row->failed,
+                           ms((double)row->failed_ns));
 }
 
 static void add_table(const struct msi_summary *s, struct msi_buf *to) {
     char size[MSI_SIZE_TEXT];
-    add_cells(to, (const char *const[COLUMNS]){"Comm. Op", "Message Size", "Count", "Total Latency(ms)",
-                                               "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)"});
+    msi_buf_add_format(to, "Operation           calls    mean *    tput *   busbw *   communication%s\n",
+                       s->show_straggler ? "    waiting   transfer" : "");
+    msi_buf_add_format(to, "    size                         ms      Gbps      Gbps         ms  %% run%s\n",
+                       s->show_straggler ? "         ms         ms" : "");
     for (size_t i = 0; i < s->op_count; i++) {
         const struct msi_summary_op *op = &s->ops[i];
         add_operation(s, op, to);
-        for (size_t l = op->first; l < op->first + op->count; l++) {
-            struct msi_op_stats_row *row = s->lines[l].row;
-            add_row(to, row, msi_size_text(row->bytes, size), s->groups[op->group].is->size);
-        }
+        for (size_t l = op->first; l < op->first + op->count; l++)
+            add_row(s, &s->lines[l], msi_size_text(s->lines[l].row->bytes, size),
+                    s->groups[op->group].is->size, op->rank, to);
     }
-    struct msi_op_stats_row *other = &s->stats[s->first]->other;
-    if (!other->count && !other->failed) return;
-    msi_buf_add_format(to, "other\n");
-    add_row(to, other, "-", 1);
+    struct msi_summary_line other = {.row = &s->stats[s->first]->other};
+    other.waiting_ns = other.row->failed_ns;
+    if (other.row->count || other.row->failed) {
+        msi_buf_add_format(to, "other\n");
+        add_row(s, &other, "-", 1, s->first, to);
+    }
+    msi_buf_add_format(to, "* trimmed mean: without the shortest and the longest tenth of the calls\n");
 }
 
 static void add_overall(const struct msi_summary *s, struct msi_buf *to) {
-    msi_buf_add_format(to, "communication %.2f ms in %llu call%s of rank %d, %d rank%s\n",
-                       ms((double)s->total_ns), (unsigned long long)s->calls, plural(s->calls), s->first,
-                       s->n, plural((uint64_t)s->n));
-    if (s->works)
-        msi_buf_add_format(to, "each work counts in full even if several overlap: the sum may exceed the "
-                               "time of the run\n");
+    msi_buf_add_format(
+        to, "figures of rank %d, or of the rank in brackets; %llu call%s of rank %d, %d rank%s\n", s->first,
+        (unsigned long long)s->calls, plural(s->calls), s->first, s->n, plural((uint64_t)s->n));
     if (s->failed)
         msi_buf_add_format(to, "%llu more call%s of rank %d failed\n", (unsigned long long)s->failed,
                            plural(s->failed), s->first);
@@ -126,7 +139,7 @@ static bool add_ranks(const struct msi_summary *s, bool late, const char *before
 
 static void add_missing(const struct msi_summary *s, struct msi_buf *to) {
     if (!add_ranks(s, false, "missing: the profile of ", to)) return;
-    msi_buf_add_format(to, s->show_straggler ? "; the breakdown below covers the other ranks\n" : "\n");
+    msi_buf_add_format(to, s->show_straggler ? "; waiting covers the other ranks\n" : "\n");
     if (add_ranks(s, true, "summary not called, or not in time: ", to)) msi_buf_add_format(to, "\n");
 }
 
@@ -146,51 +159,15 @@ static void add_limits(const struct msi_summary *s, struct msi_buf *to) {
 
 /* ---- stragglers ---- */
 
-static void add_paired(const struct msi_summary *s, const struct msi_summary_op *op, struct msi_buf *to) {
-    char size[MSI_SIZE_TEXT];
-    bool named = false;
-    for (size_t l = op->first; l < op->first + op->count; l++) {
-        struct msi_paired *paired = &s->lines[l].paired;
-        if (!paired->count) continue;
-        if (!named) add_operation(s, op, to);
-        named = true;
-        const double figures[] = {ms((double)paired->comm_ns), ms((double)paired->straggler_ns),
-                                  ms(msi_histogram_means(&paired->comm).ns),
-                                  ms(msi_histogram_means(&paired->straggler).ns)};
-        add_figures(to, msi_size_text(s->lines[l].row->bytes, size), paired->count, figures);
-    }
-}
-
-static void add_breakdown(const struct msi_summary *s, struct msi_buf *to) {
-    msi_buf_add_format(to, "_______________________________\n"
-                           "Breakdown with straggler effect\n"
-                           "-------------------------------\n");
-    add_cells(to,
-              (const char *const[COLUMNS]){"Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
-                                           "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)"});
-    for (size_t i = 0; i < s->op_count; i++) add_paired(s, &s->ops[i], to);
-}
-
 static void add_last(const struct msi_summary_group *group, struct msi_buf *to) {
     const struct msi_summary_member *most = group->members;
-    if (group->member_count < 2 || !group->mutual) return;
+    if (group->member_count < 2 || !group->ordered) return;
     for (int i = 1; i < group->member_count; i++)
         if (group->members[i].last > most->last) most = &group->members[i];
     add_group(to, group);
-    msi_buf_add_format(to, ": rank %d was last most often, in %llu of %llu call%s; ", most->rank,
-                       (unsigned long long)most->last, (unsigned long long)group->mutual,
-                       plural(group->mutual));
-    msi_buf_add_format(to, "the first rank waited %.2f ms in them\n", ms((double)most->waited_ns));
-}
-
-static void add_lasts(const struct msi_summary *s, struct msi_buf *to) {
-    bool any = false;
-    for (size_t g = 0; g < s->group_count; g++) any |= s->groups[g].member_count > 1 && s->groups[g].mutual;
-    if (any)
-        msi_buf_add_format(
-            to, "The last rank to enter a call waits for no other and has the shortest time in it. Calls "
-                "with a root are left out, since not all of their ranks wait.\n");
-    for (size_t g = 0; g < s->group_count; g++) add_last(&s->groups[g], to);
+    msi_buf_add_format(to, ": rank %d began last most often, in %llu of %llu call%s\n", most->rank,
+                       (unsigned long long)most->last, (unsigned long long)group->ordered,
+                       plural(group->ordered));
 }
 
 static void add_note(const struct msi_summary *s, const struct msi_summary_note *note, struct msi_buf *to) {
@@ -199,7 +176,7 @@ static void add_note(const struct msi_summary *s, const struct msi_summary_note 
     msi_add_name(to, note->row->name, note->row->function);
     msi_buf_add_format(to, " in ");
     add_group(to, &s->groups[note->group]);
-    msi_buf_add_format(to, one ? " is not paired: " : " are not paired: ");
+    msi_buf_add_format(to, one ? " is not matched: " : " are not matched: ");
     if (note->few == note->many)
         msi_buf_add_format(to, "each rank has %llu, but not all the same\n", (unsigned long long)note->few);
     else
@@ -207,10 +184,10 @@ static void add_note(const struct msi_summary *s, const struct msi_summary_note 
                            (unsigned long long)note->few, note->many_rank, (unsigned long long)note->many);
 }
 
-static void add_unpaired(const struct msi_summary *s, struct msi_buf *to) {
+static void add_unmatched(const struct msi_summary *s, struct msi_buf *to) {
     for (size_t i = 0; i < s->note_count; i++) add_note(s, &s->notes[i], to);
     if (s->unnamed)
-        msi_buf_add_format(to, "%llu unpaired call%s of other names\n", (unsigned long long)s->unnamed,
+        msi_buf_add_format(to, "%llu unmatched call%s of other names\n", (unsigned long long)s->unnamed,
                            plural(s->unnamed));
     for (size_t g = 0; g < s->group_count; g++) {
         const struct msi_summary_group *group = &s->groups[g];
@@ -218,15 +195,9 @@ static void add_unpaired(const struct msi_summary *s, struct msi_buf *to) {
             msi_buf_add_format(to, "%llu call%s in ", (unsigned long long)group->clashes,
                                plural(group->clashes));
             add_group(to, group);
-            msi_buf_add_format(to, " not paired: number %llu is %s on rank %d, %s on rank %d\n",
+            msi_buf_add_format(to, " not matched: number %llu is %s on rank %d, %s on rank %d\n",
                                (unsigned long long)group->clash_seq, group->clash_calls[0],
                                group->clash_ranks[0], group->clash_calls[1], group->clash_ranks[1]);
-        }
-        if (group->forgotten) {
-            add_group(to, group);
-            msi_buf_add_format(
-                to, ": the breakdown begins at call %llu, since a rank remembers its last %d calls\n",
-                (unsigned long long)group->first_seq, MSI_OP_STATS_CALLS);
         }
     }
 }
@@ -236,8 +207,11 @@ void msi_summary_text(const struct msi_summary *s, struct msi_buf *to) {
     add_overall(s, to);
     add_missing(s, to);
     add_limits(s, to);
+    to->failed |= !msi_add_rank_times(to, s->ranks, s->rank_count, s->show_straggler);
     if (!s->show_straggler) return;
-    add_breakdown(s, to);
-    add_lasts(s, to);
-    add_unpaired(s, to);
+    for (size_t g = 0; g < s->group_count; g++) add_last(&s->groups[g], to);
+    add_unmatched(s, to);
+    if (s->sample_bits)
+        msi_buf_add_format(to, "waiting is estimated from one call in %llu; a rank remembers %d calls\n",
+                           1ull << s->sample_bits, MSI_OP_STATS_CALLS);
 }

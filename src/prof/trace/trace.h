@@ -18,14 +18,6 @@
 struct msi_trace;
 
 /*
- * Times of an operation in nanoseconds; begin counts from the forming of the world, on the clock of rank 0's
- * host.
- */
-struct msi_times {
-    int64_t begin, lasted, queued, waited;
-};
-
-/*
  * Creates the directory, but not its parents. Fails if the path cannot be a directory. If the system refuses
  * it for another reason (space, permission), a warning says so and *trace is NULL. unix_ns: wall clock at the
  * forming of the world, the same on all ranks; it tells worlds apart.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/kind.h"
+#include "prof/summary/comm_time.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ uint32_t report_class_of(const char *call) {
         best = kind;
         longest = len;
     }
+    if (strcmp(call, "bucket_ready") == 0) return MST_KIND_ALL_REDUCE; /* as src/bucket records it */
     return best == MST_KIND_GATHER && strstr(call, "allgather") ? MST_KIND_ALL_GATHER : best;
 }
 
@@ -39,9 +41,16 @@ const char *report_string(const struct report_job *job, uint32_t number) {
     return number < job->strings.n ? msi_table_key(&job->strings, number) : "(others)";
 }
 
-double report_comm_share(const struct report_job *job, const struct report_rank *rank) {
-    int64_t duration = rank->end - job->begin;
-    return duration > 0 ? (double)rank->in_comm / (double)duration : 0;
+int64_t report_comm(const struct report_job *job, const struct report_event *event) {
+    bool work = report_kind_of(job, event)->work && event->waited != REPORT_UNKNOWN;
+    return msi_comm_time(work, event->took, event->waited);
+}
+
+int64_t report_waiting(const struct report_job *job, const struct report_event *event) {
+    int64_t comm = report_comm(job, event);
+    if (report_failed(job, event)) return comm;
+    if (event->arrived == REPORT_UNKNOWN) return 0;
+    return msi_waiting_time(event->begin + event->took, comm, event->arrived);
 }
 
 int64_t report_ready(const struct report_job *job, const struct report_event *event) {

@@ -2,13 +2,14 @@
  * match.c - matches events of different ranks and computes who waited for whom.
  *
  * A collective is identified by its group and its sequence number there. If all ranks of the group have it,
- * the rank that began last is late, and every other rank waited for it from its own begin until then, or
- * until its own end if that is earlier. A message is identified by group, tag, sender, receiver and sequence
- * number; the receiver waited from its begin until the begin of the send. A work blocks the program only in
- * mst_wait, so no more than that time counts. The whole time of a failed call is waiting, for no rank in
- * particular if it is unknown who came last.
+ * the rank that began last is late, and the others waited for it. A message is identified by group, tag,
+ * sender, receiver and sequence number; the receiver waited for the sender. prof/summary/comm_time.h defines
+ * how long. The whole time of a failed call is waiting, for no rank in particular if it is unknown who came
+ * last.
  */
 #include "report/report.h"
+
+#include "prof/summary/comm_time.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,28 +105,21 @@ static void add_to_windows(const struct report_job *job, int64_t *windows, int64
     }
 }
 
-/* How long the event blocked the program. */
-static int64_t blocked_time(const struct report_job *job, const struct report_event *e) {
-    bool known = report_kind_of(job, e)->work && e->waited != REPORT_UNKNOWN && e->waited < e->took;
-    return !known ? e->took : e->waited > 0 ? e->waited : 0;
-}
-
+/* arrived is known. */
 static void add_wait(struct report_job *job, struct report_rank *r, const struct report_event *e, int late) {
-    int64_t end = e->begin + e->took, until = e->arrived < end ? e->arrived : end, ns = until - e->begin;
-    if (ns > blocked_time(job, e)) ns = blocked_time(job, e);
-    if (ns <= 0 || late == r->rank) return;
+    int64_t end = e->begin + e->took, until = e->arrived < end ? e->arrived : end;
+    int64_t ns = msi_waiting_time(end, report_comm(job, e), e->arrived);
+    if (ns == 0 || late == r->rank) return;
     int at = report_find_rank(job, late);
-    if (!report_failed(job, e)) r->waited += ns;
     add_to_pair(job, r->rank, late, ns);
     if (at == REPORT_NONE) return;
-    job->ranks[at]->waited_for += ns;
+    job->ranks[at]->times.waited_for_ns += ns;
     add_to_windows(job, job->ranks[at]->windows, until - ns, until);
 }
 
 /* Second pass: the last rank of each match is known. */
 static void finish_event(struct matching *p, struct report_rank *r, struct report_event *e) {
     const struct report_kind *kind = report_kind_of(p->job, e);
-    if (report_failed(p->job, e)) r->waited += blocked_time(p->job, e);
     if (e->arrived == REPORT_UNKNOWN) return;
     const struct match *m = &p->matches[e->arrived];
     bool complete = is_complete(p, m, kind), sends = kind->class == MST_KIND_SEND;
@@ -140,22 +134,13 @@ static void finish_event(struct matching *p, struct report_rank *r, struct repor
     if (e->arrived != REPORT_UNKNOWN) add_wait(p->job, r, e, m->late);
 }
 
-/*
- * Sums the time in blocking calls, which may overlap in several threads, and the time in mst_wait for works.
- */
-static void sum_communication(const struct report_job *job, struct report_rank *r) {
-    int64_t covered = INT64_MIN, own = r->end - job->begin;
+static void sum_times(const struct report_job *job, struct report_rank *r) {
+    r->times.rank = r->rank;
+    r->times.run_ns = r->end - job->begin;
     for (size_t i = 0; i < r->n; i++) {
-        const struct report_event *e = &r->events[i];
-        int64_t from = e->begin > covered ? e->begin : covered, until = e->begin + e->took;
-        if (report_kind_of(job, e)->work) {
-            r->in_comm += blocked_time(job, e);
-        } else if (until > from) {
-            r->in_comm += until - from;
-            covered = until;
-        }
+        r->times.comm_ns += report_comm(job, &r->events[i]);
+        r->times.waiting_ns += report_waiting(job, &r->events[i]);
     }
-    if (r->in_comm > own) r->in_comm = own;
 }
 
 static int by_begin(const void *a, const void *b) {
@@ -175,13 +160,14 @@ void report_match_events(struct report_job *job) {
     struct matching p = {.job = job};
     for (int i = 0; i < job->n_ranks; i++) {
         sort_events(job->ranks[i]);
-        sum_communication(job, job->ranks[i]);
         for (size_t k = 0; k < job->ranks[i]->n; k++)
             count_arrival(&p, job->ranks[i], &job->ranks[i]->events[k]);
     }
-    for (int i = 0; i < job->n_ranks; i++)
+    for (int i = 0; i < job->n_ranks; i++) {
         for (size_t k = 0; k < job->ranks[i]->n; k++)
             finish_event(&p, job->ranks[i], &job->ranks[i]->events[k]);
+        sum_times(job, job->ranks[i]);
+    }
     msi_table_free(&p.keys);
     free(p.matches);
 }

@@ -16,8 +16,10 @@ enum { RADIX_FROM = 512, CELLS_MOST = 400000 };
 
 struct layout {
     struct report_job *job;
-    size_t *starts;  /* of each row and rank, in took; two more at the end */
-    int64_t *failed; /* of each row and rank */
+    size_t *starts; /* of each row and rank, in took; two more at the end */
+    struct sums {
+        int64_t failed, comm, waiting;
+    } * sums; /* of each row and rank */
     int64_t *took, *moving, *spare, *took_copy, *moving_copy;
     size_t capacity; /* of cells */
 };
@@ -69,7 +71,7 @@ static struct report_figures figures_of(const struct layout *t, int64_t *took, i
     if (n == 0) return f;
     sort_values(took, t->spare, n);
     sort_values(moving, t->spare, n);
-    for (size_t i = 0; i < n; i++) f.total += took[i], f.moving += moving[i];
+    for (size_t i = 0; i < n; i++) f.total += took[i];
     for (size_t i = cut; i < n - cut; i++) sum += (double)took[i];
     f.average = sum / (double)kept;
     f.algbw = mean_rate(took, cut, n - cut, o->row.bytes, 1);
@@ -87,6 +89,8 @@ static int64_t moving_part(const struct report_job *job, const struct report_eve
 }
 
 static void store_event(struct layout *t, const struct report_event *e, size_t at) {
+    t->sums[at].comm += report_comm(t->job, e);
+    t->sums[at].waiting += report_waiting(t->job, e);
     if (report_failed(t->job, e)) return;
     size_t to = t->starts[at + 1]++;
     t->took[to] = report_duration(e);
@@ -97,7 +101,7 @@ static void lay_out(struct layout *t) {
     struct report_job *job = t->job;
     size_t slots = job->n_rows * (size_t)job->n_ranks, n = (size_t)job->n_events;
     t->starts = report_alloc(slots + 2, sizeof *t->starts);
-    t->failed = report_alloc(slots, sizeof *t->failed);
+    t->sums = report_alloc(slots, sizeof *t->sums);
     t->took = report_alloc(5 * n, sizeof *t->took);
     t->moving = t->took + n;
     t->spare = t->took + 2 * n;
@@ -107,7 +111,7 @@ static void lay_out(struct layout *t) {
         for (size_t k = 0; k < job->ranks[i]->n; k++) {
             size_t at = slot(t, job->ranks[i]->rows[k], i);
             bool failed = report_failed(job, &job->ranks[i]->events[k]);
-            t->failed[at] += failed;
+            t->sums[at].failed += failed;
             t->starts[at + 2] += !failed;
         }
     for (size_t i = 0; i < slots; i++) t->starts[i + 2] += t->starts[i + 1];
@@ -119,12 +123,18 @@ static void lay_out(struct layout *t) {
     }
 }
 
+static void add_sums(struct report_figures *f, const struct sums *sums) {
+    f->failed += sums->failed;
+    f->comm += sums->comm;
+    f->waiting += sums->waiting;
+}
+
 /* The figures of the slots from first to end. */
 static struct report_figures range_figures(struct layout *t, const struct report_operation *o, size_t first,
                                            size_t end) {
     size_t begin = t->starts[first], n = t->starts[end] - begin;
     struct report_figures f = figures_of(t, t->took + begin, t->moving + begin, n, o);
-    for (size_t i = first; i < end; i++) f.failed += t->failed[i];
+    for (size_t i = first; i < end; i++) add_sums(&f, &t->sums[i]);
     return f;
 }
 
@@ -139,20 +149,22 @@ static void add_cell(struct layout *t, size_t operation, int32_t group, int32_t 
 /* The calls of one rank in all groups of the operation, which are copied together. */
 static void add_rank(struct layout *t, size_t operation, int rank) {
     const struct report_operation *o = &t->job->operations[operation];
+    struct report_figures sums = {0}, all;
     size_t n = 0;
-    int64_t failed = 0;
     for (size_t row = o->first; row < o->first + o->n; row++) {
         size_t at = slot(t, row, rank), begin = t->starts[at], count = t->starts[at + 1] - begin;
         memcpy(t->took_copy + n, t->took + begin, count * sizeof *t->took);
         memcpy(t->moving_copy + n, t->moving + begin, count * sizeof *t->moving);
         n += count;
-        failed += t->failed[at];
+        add_sums(&sums, &t->sums[at]);
         if (o->n == 1) break;
         add_cell(t, operation, t->job->rows[row].group, t->job->ranks[rank]->rank,
                  range_figures(t, o, at, at + 1));
     }
-    struct report_figures all = figures_of(t, t->took_copy, t->moving_copy, n, o);
-    all.failed = failed;
+    all = figures_of(t, t->took_copy, t->moving_copy, n, o);
+    all.failed = sums.failed;
+    all.comm = sums.comm;
+    all.waiting = sums.waiting;
     add_cell(t, operation, REPORT_NONE, t->job->ranks[rank]->rank, all);
 }
 
@@ -175,6 +187,6 @@ void report_make_cells(struct report_job *job) {
     if (!each_rank)
         report_warn(job, "too many operations and ranks: the table has no figures of single ranks");
     free(t.starts);
-    free(t.failed);
+    free(t.sums);
     free(t.took); /* with the other arrays */
 }

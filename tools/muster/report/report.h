@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/table.h"
+#include "prof/summary/rank_times.h"
 
 #include <muster/backend.h>
 #include <stdbool.h>
@@ -79,9 +80,8 @@ struct report_rank {
     int64_t malformed, open;         /* malformed lines; works without an end */
     int64_t dropped;                 /* events that did not fit into the recorder */
     bool ended, cut;                 /* the trace has its end record; the file is truncated */
-    int64_t in_comm, waited;         /* time in communication; of that, waiting for other ranks */
-    int64_t waited_for;              /* time for which other ranks waited for this one */
-    int64_t windows[REPORT_WINDOWS]; /* waited_for, by time */
+    struct msi_rank_times times;     /* as in the table of the profile */
+    int64_t windows[REPORT_WINDOWS]; /* times.waited_for_ns, by time */
 };
 
 /* How long and how often rank waited for the rank late. */
@@ -90,12 +90,13 @@ struct report_wait {
     int64_t ns, times;
 };
 
-/* Failed calls are counted in failed and in no other figure. */
+/* Failed calls are only in failed, comm and waiting. */
 struct report_figures {
     int64_t count, failed;
-    int64_t total, moving;        /* moving: the total without waiting for others */
+    int64_t comm, waiting; /* communication time; of that, waiting for other ranks */
+    int64_t total;
     double average, algbw, busbw; /* trimmed: without round(0.1 n) of each end; ns and Gbit/s; 0: unknown */
-    double free_algbw;            /* algbw of the moving time alone */
+    double free_algbw;            /* algbw without the time before the last rank began */
 };
 
 /* REPORT_NONE as group or rank stands for all of them. */
@@ -125,7 +126,7 @@ struct report_site {
 /* REPORT_NONE as rank stands for all of them. */
 struct report_site_cell {
     int32_t site, rank;
-    int64_t count, failed, total, waited;
+    int64_t count, failed, comm, waiting;
 };
 
 struct report_flights; /* flight.h */
@@ -189,9 +190,10 @@ static inline const struct report_shape *report_shape_of(const struct report_job
 static inline bool report_failed(const struct report_job *job, const struct report_event *event) {
     return report_kind_of(job, event)->status != 0; /* 0 is the empty text */
 }
-/* The share of a rank's time that it spent in communication. */
-double report_comm_share(const struct report_job *job, const struct report_rank *rank);
-/* When the event stopped waiting for other ranks: its begin if that is unknown, its end if it failed. */
+/* The event's communication time and the part of it that is waiting: prof/summary/comm_time.h. */
+int64_t report_comm(const struct report_job *job, const struct report_event *event);
+int64_t report_waiting(const struct report_job *job, const struct report_event *event);
+/* For the timeline: when the last rank had begun; the begin if that is unknown, the end if it failed. */
 int64_t report_ready(const struct report_job *job, const struct report_event *event);
 /* busbw / algbw among n ranks. */
 double report_bus_factor(uint32_t class, int n);

@@ -15,13 +15,11 @@ static uint32_t site_of(struct report_job *job, const struct report_event *e) {
 }
 
 static void add(const struct report_job *job, struct report_site_cell *cell, const struct report_event *e) {
-    if (report_failed(job, e)) {
-        cell->failed++;
-        return;
-    }
-    cell->count++;
-    cell->total += report_duration(e);
-    cell->waited += report_ready(job, e) - e->begin;
+    bool failed = report_failed(job, e);
+    cell->failed += failed;
+    cell->count += !failed;
+    cell->comm += report_comm(job, e);
+    cell->waiting += report_waiting(job, e);
 }
 
 /* The cells of all ranks come first, then those of each rank that used the site. */

@@ -62,11 +62,12 @@ static void put_rank(const struct report_job *job, const struct report_rank *r, 
     msi_json_member_int(out, "dropped", r->dropped);
     msi_json_member_int(out, "malformed", r->malformed);
     msi_json_member_bool(out, "ended", r->ended);
-    put_us(out, "duration_us", r->end - job->begin);
-    put_us(out, "communication_us", r->in_comm);
-    msi_json_member_double(out, "share", report_comm_share(job, r), 6);
-    put_us(out, "waited_us", r->waited);
-    put_us(out, "waited_for_us", r->waited_for);
+    put_us(out, "duration_us", r->times.run_ns);
+    put_us(out, "communication_us", r->times.comm_ns);
+    msi_json_member_double(out, "share", msi_run_share(&r->times, r->times.comm_ns), 6);
+    put_us(out, "waiting_us", r->times.waiting_ns);
+    put_us(out, "transfer_us", r->times.comm_ns - r->times.waiting_ns);
+    put_us(out, "waited_for_us", r->times.waited_for_ns);
     put_us(out, "clock_error_us", r->clock_error);
     msi_json_put_object_end(out);
 }
@@ -123,11 +124,12 @@ static const struct column cell_columns[] = {
     {"rank", INT32, AT(rank)},
     {"count", INT64, AT(figures.count)},
     {"failed", INT64, AT(figures.failed)},
+    {"communication_us", US, AT(figures.comm)},
+    {"waiting_us", US, AT(figures.waiting)},
     {"total_us", US, AT(figures.total)},
     {"avg_us", MEAN_US, AT(figures.average)},
     {"tput_gbps", GBPS, AT(figures.algbw)},
     {"busbw_gbps", GBPS, AT(figures.busbw)},
-    {"moving_us", US, AT(figures.moving)},
     {"free_tput_gbps", GBPS, AT(figures.free_algbw)},
     {0},
 };
@@ -162,8 +164,8 @@ static void put_sites(const struct report_job *job, struct msi_json_out *out) {
         {"site", INT32, AT(site)},
         {"rank", INT32, AT(rank)},
         {"count", INT64, AT(count)},
-        {"total_us", US, AT(total)},
-        {"waited_us", US, AT(waited)},
+        {"communication_us", US, AT(comm)},
+        {"waiting_us", US, AT(waiting)},
         {"failed", INT64, AT(failed)},
         {0},
     };

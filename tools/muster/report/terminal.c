@@ -3,7 +3,6 @@
 #include "report/flight.h"
 #include "report/report.h"
 
-#include "base/median.h"
 #include "base/units.h"
 #include "prof/flight/diagnose.h"
 
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERATIONS_SHOWN = 8, LATE_SHOWN = 3, RANKS_SHOWN = 16, WARNINGS_SHOWN = 10 };
+enum { OPERATIONS_SHOWN = 8, RANKS_SHOWN = 16, WARNINGS_SHOWN = 10 };
 
 /* A text of a trace without control characters; valid until the next call. */
 static const char *clean(const struct report_job *job, uint32_t number) {
@@ -41,20 +40,11 @@ static void print_flights(const struct report_job *job) {
     printf("\n");
 }
 
-static void print_shares(const struct report_job *job) {
-    double *shares = report_alloc((size_t)job->n_ranks, sizeof *shares);
-    for (int i = 0; i < job->n_ranks; i++) shares[i] = report_comm_share(job, job->ranks[i]);
-    double median = msi_median(shares, job->n_ranks); /* sorts them */
-    printf("in communication: %.1f %% of the time at least, %.1f %% in the median, %.1f %% at most\n",
-           100 * shares[0], 100 * median, 100 * shares[job->n_ranks - 1]);
-    free(shares);
-}
-
 static void print_failed(const struct report_job *job) {
     int64_t failed = 0;
     for (size_t i = 0; i < job->n_operations; i++) failed += job->operations[i].figures.failed;
     if (failed > 0)
-        printf("%lld call%s failed; their time counts as waiting and is in no figure below\n",
+        printf("%lld call%s failed; their time counts as waiting, and is in no mean or bandwidth\n",
                (long long)failed, failed == 1 ? "" : "s");
 }
 
@@ -63,54 +53,52 @@ static void print_head(const struct report_job *job) {
     printf("%s: %d ranks on %u host%s, %lld events in %s\n", clean(job, job->ranks[0]->program), job->size,
            job->hosts.n, job->hosts.n == 1 ? "" : "s", (long long)job->n_events,
            msi_seconds_text((double)(job->end - job->begin) / 1e9, time));
-    print_shares(job);
     print_failed(job);
 }
 
-static int by_total(const void *a, const void *b) {
+static void print_ranks(const struct report_job *job) {
+    struct msi_rank_times *times = report_alloc((size_t)job->n_ranks, sizeof *times);
+    struct msi_buf text = {0};
+    for (int i = 0; i < job->n_ranks; i++) times[i] = job->ranks[i]->times;
+    if (!msi_add_rank_times(&text, times, job->n_ranks, true) || text.failed) report_no_memory();
+    printf("\n%.*s", (int)text.len, (const char *)text.data);
+    msi_buf_free(&text);
+    free(times);
+}
+
+static int by_comm(const void *a, const void *b) {
     const struct report_operation *x = *(const struct report_operation *const *)a,
                                   *y = *(const struct report_operation *const *)b;
-    return (x->figures.total < y->figures.total) - (x->figures.total > y->figures.total);
+    return (x->figures.comm < y->figures.comm) - (x->figures.comm > y->figures.comm);
+}
+
+/* Times are those of a rank on average, so that they can be compared with the run time. */
+static void print_operation(const struct report_job *job, const struct report_operation *o, int64_t run) {
+    char size[MSI_UNITS_TEXT], mean[32], comm[32], waiting[32];
+    const struct report_figures *f = &o->figures;
+    printf("%-22.40s %10s %6d %9lld %9s %8.2f %10s %6.1f %10s\n", clean(job, o->row.name),
+           msi_bytes_text((double)o->row.bytes, size), o->row.size, (long long)f->count,
+           msi_ms_text(f->average, mean), f->busbw, msi_ms_text((double)f->comm / job->n_ranks, comm),
+           run > 0 ? 100.0 * (double)f->comm / (double)run : 0,
+           msi_ms_text((double)f->waiting / job->n_ranks, waiting));
+    if (f->failed > 0) printf("%-22s %10s %6s %9lld failed calls\n", "", "", "", (long long)f->failed);
 }
 
 static void print_operations(const struct report_job *job) {
     const struct report_operation **order =
         report_alloc(job->n_operations, sizeof(struct report_operation *));
-    char size[MSI_UNITS_TEXT], total[MSI_UNITS_TEXT], average[MSI_UNITS_TEXT];
+    int64_t run = 0;
+    for (int i = 0; i < job->n_ranks; i++) run += job->ranks[i]->times.run_ns;
     for (size_t i = 0; i < job->n_operations; i++) order[i] = &job->operations[i];
-    qsort(order, job->n_operations, sizeof *order, by_total);
-    printf("\n%-24s %12s %6s %10s %10s %10s %14s\n", "most time", "size", "ranks", "calls", "total",
-           "average", "busbw (Gbps)");
-    for (size_t i = 0; i < job->n_operations && i < OPERATIONS_SHOWN; i++) {
-        const struct report_operation *o = order[i];
-        printf("%-24.40s %12s %6d %10lld %10s %10s %14.2f\n", clean(job, o->row.name),
-               msi_bytes_text((double)o->row.bytes, size), o->row.size, (long long)o->figures.count,
-               msi_seconds_text((double)o->figures.total / 1e9, total),
-               msi_seconds_text(o->figures.average / 1e9, average), o->figures.busbw);
-        if (o->figures.failed > 0)
-            printf("%-24s %12s %6s %10lld failed calls\n", "", "", "", (long long)o->figures.failed);
-    }
+    qsort(order, job->n_operations, sizeof *order, by_comm);
+    printf("\nOperations, mean of all ranks                                    communication     waiting\n"
+           "                             size  ranks     calls  ms/call*   busbw*         ms  %% run         "
+           "ms\n");
+    for (size_t i = 0; i < job->n_operations && i < OPERATIONS_SHOWN; i++)
+        print_operation(job, order[i], run);
     if (job->n_operations > OPERATIONS_SHOWN)
         printf("and %zu more rows\n", job->n_operations - OPERATIONS_SHOWN);
-    free(order);
-}
-
-static int by_waited_for(const void *a, const void *b) {
-    const struct report_rank *x = *(const struct report_rank *const *)a,
-                             *y = *(const struct report_rank *const *)b;
-    return x->waited_for != y->waited_for ? (x->waited_for < y->waited_for) - (x->waited_for > y->waited_for)
-                                          : (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-static void print_late(const struct report_job *job) {
-    const struct report_rank **order = report_alloc((size_t)job->n_ranks, sizeof(struct report_rank *));
-    char time[MSI_UNITS_TEXT];
-    for (int i = 0; i < job->n_ranks; i++) order[i] = job->ranks[i];
-    qsort(order, (size_t)job->n_ranks, sizeof *order, by_waited_for);
-    if (order[0]->waited_for > 0) printf("\nothers waited for\n");
-    for (int i = 0; i < job->n_ranks && i < LATE_SHOWN && order[i]->waited_for > 0; i++)
-        printf("  rank %-4d %s in total\n", order[i]->rank,
-               msi_seconds_text((double)order[i]->waited_for / 1e9, time));
+    printf("* in Gbps; without the shortest and the longest tenth of the calls\n");
     free(order);
 }
 
@@ -125,7 +113,7 @@ void report_print(const struct report_job *job) {
     if (report_flights_any(job)) print_flights(job);
     if (job->n_ranks > 0) {
         print_head(job);
+        print_ranks(job);
         print_operations(job);
-        print_late(job);
     }
 }

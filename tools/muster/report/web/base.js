@@ -5,6 +5,8 @@ const byId = (id) => document.getElementById(id);
 const timelineData = JSON.parse(byId("timeline-data").textContent);
 const classNames = timelineData.classes;
 
+const NARROW = 600; /* CSS pixels; below it, drawings have fewer labels */
+
 /* Texts of the traces become text nodes or attributes, never markup. */
 function element(tag, attributes = {}, ...children) {
   const node = tag.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4)) : document.createElement(tag);

@@ -1,6 +1,6 @@
 /* chart.js - bandwidth over message size: a line for each operation and number of ranks, and a dotted one for its limit. */
 
-const CHART = { width: 1200, height: 420, left: 64, right: 24, top: 12, bottom: 44, lines: 12 };
+const CHART = { width: 1200, height: 420, left: 64, right: 24, top: 12, bottom: 44, lines: 12 }; /* updateChart() sets width and height */
 const chart = { kind: "busbw", free: false, off: new Set(), lines: [] };
 
 /* The lines with the most time; their sizes ascend. */
@@ -13,7 +13,7 @@ function chartLines() {
       total: 0 });
     const line = lines.get(key);
     line.points.push(o);
-    line.total += o.total_us;
+    line.total += o.communication_us;
   }
   const most = [...lines.values()].sort((a, b) => b.total - a.total);
   return { shown: most.slice(0, CHART.lines), left: Math.max(0, most.length - CHART.lines) };
@@ -46,7 +46,7 @@ function chartScale(lines) {
 
 function chartGrid(svg, scale) {
   const { x0, x1, y0, y1 } = scale, right = CHART.width - CHART.right, bottom = CHART.height - CHART.bottom;
-  const stepX = Math.ceil((x1 - x0) / 12);
+  const stepX = Math.ceil((x1 - x0) * 90 / (right - CHART.left));
   for (let power = x0; power <= x1; power += stepX) {
     const x = scale.x(2 ** power);
     svg.append(element("svg:line", { class: "grid", x1: x, x2: x, y1: CHART.top, y2: bottom }),
@@ -85,6 +85,8 @@ function chartLine(svg, scale, line, index, lines) {
 }
 
 function updateChart() {
+  CHART.width = Math.max(280, byId("bw-chart").clientWidth);
+  CHART.height = CHART.width < NARROW ? 280 : 420;
   const lines = chart.lines.filter((line) => !chart.off.has(line.key)), scale = chartScale(lines);
   const svg = element("svg:svg", { viewBox: `0 0 ${CHART.width} ${CHART.height}`, role: "img",
     "aria-label": "Bandwidth over message size" });

@@ -139,6 +139,9 @@ class Lane {
 const lanes = summary.ranks.map((_, index) => new Lane(index));
 const laneOfRank = new Map(lanes.map((lane) => [lane.rank, lane]));
 
+/* The waiting part of the communication time of an operation that ends at end: prof/summary/comm_time.h. */
+const waitingTime = (end, comm, arrived) => Number.isNaN(arrived) ? 0 : Math.max(0, Math.min(comm, comm - (end - arrived)));
+
 /* One event as an object. */
 function eventAt(lane, row, block, i) {
   const b = lane.rows[row].block(block), kind = b.kind[i];
@@ -149,7 +152,8 @@ function eventAt(lane, row, block, i) {
       work: !!kindNumber(kind, "work"),
   };
   event.failed = !!kindNumber(kind, "status");
-  event.wait = Number.isNaN(event.arrived) ? 0 : Math.max(0, Math.min(event.arrived, event.end) - event.begin);
+  event.comm = event.work && event.waited >= 0 ? Math.min(event.waited, event.took) : event.took;
+  event.wait = event.failed ? event.comm : waitingTime(event.end, event.comm, event.arrived);
   return event;
 }
 

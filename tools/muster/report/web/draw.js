@@ -4,7 +4,9 @@
  * finer than the pixels, the events are not read at all.
  */
 
-const LABELS = 96, AXIS = 22, WIDE = 2, NAME_WIDTH = 46, ARROWS_MOST = 1500, EXACT_MOST = 60000;
+const AXIS = 22, WIDE = 2, NAME_WIDTH = 46, ARROWS_MOST = 1500, ARROW_LEAST = 4, EXACT_MOST = 60000;
+
+let LABELS = 96; /* width of the column with the ranks; layOut() sets it */
 
 /* The visible time in ns, the layout, and the selected event. Lanes are stacked in a column that scrolls. */
 const view = { begin: timelineData.begin, end: timelineData.end, width: 0, height: 0, laneHeight: 0, scroll: 0, exact: false,
@@ -139,7 +141,7 @@ function drawRows(ctx) {
       if (exact) gatherEvents(density, lane.rows[row], width, (b, i, from, size) => {
         const slots = lane.rows[row].slots, each = high / slots;
         paints.push([b, i, from, size, top + b.slot[i] * each, Math.max(1, each - (slots > 1 ? 0.5 : 0))]);
-        if (kindNumber(b.kind[i], "class") === RECV && !Number.isNaN(b.arrived[i])) arrows.push([lane, b, i, top + high / 2]);
+        if (kindNumber(b.kind[i], "class") === RECV && !Number.isNaN(b.arrived[i])) arrows.push([lane, row, b, i, top + high / 2]);
         visible++;
       });
       else gatherOverview(density, lane.overviews[row], width);
@@ -165,16 +167,17 @@ function stretch(ctx, image, shown, rows, width) {
   });
 }
 
-/* From the beginning of the send to the end of the receive. */
+/* From the beginning of the send to the end of the receive. Both are assumed to be in the same row. */
 function drawArrows(ctx, arrows) {
   ctx.strokeStyle = style.ink;
   ctx.fillStyle = style.ink;
   ctx.globalAlpha = 0.55;
   ctx.lineWidth = 1;
-  for (const [lane, b, i, y] of arrows) {
+  for (const [lane, row, b, i, y] of arrows) {
     const from = laneOfRank.get(shapeOf(b.shape[i]).peer);
     if (!from || from === lane) continue;
-    const [top, high] = rowBox(from, 0), x0 = timeToX(b.arrived[i]), x1 = timeToX(b.begin[i] + b.took[i]), y0 = top + high / 2;
+    const [top, high] = rowBox(from, from.overviews[row] ? row : 1 - row), x0 = timeToX(b.arrived[i]), x1 = timeToX(b.begin[i] + b.took[i]), y0 = top + high / 2;
+    if (x1 - x0 < ARROW_LEAST) continue; /* many short ones would be a black spot */
     const angle = Math.atan2(y - y0, x1 - x0);
     ctx.beginPath();
     ctx.moveTo(x0, y0);
@@ -219,9 +222,9 @@ function drawLabels(ctx) {
     const top = AXIS + lane.index * view.laneHeight - view.scroll;
     if (lane.index % every) continue;
     ctx.fillStyle = view.selected && view.selected.lane === lane ? style.accent : style.soft;
-    const host = view.laneHeight >= 26 ? "" : summary.hosts.length > 1 ? ` ${lane.info.host}` : "";
-    ctx.fillText(`rank ${lane.rank}${host}`, LABELS - 8, top + Math.min(view.laneHeight / 2, 13), LABELS - 12);
-    if (view.laneHeight >= 26) ctx.fillText(lane.info.host, LABELS - 8, top + Math.min(26, view.laneHeight - 6), LABELS - 12);
+    const hosts = summary.hosts.length > 1, below = hosts && view.laneHeight >= 26;
+    ctx.fillText(`rank ${lane.rank}${hosts && !below ? ` ${lane.info.host}` : ""}`, LABELS - 8, top + (below ? 13 : view.laneHeight / 2), LABELS - 12);
+    if (below) ctx.fillText(lane.info.host, LABELS - 8, top + Math.min(26, view.laneHeight - 6), LABELS - 12);
   }
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, LABELS - 1, AXIS);

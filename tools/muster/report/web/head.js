@@ -15,10 +15,35 @@ function shareFact() {
   if (summary.ranks.length <= 512)
     bars.append(...summary.ranks.map((rank) => element("i", { style: `height:${Math.max(2, 100 * rank.share / (most.share || 1))}%`,
       title: `rank ${rank.rank}: ${showShare(rank.share)}` })));
-  const value = element("span", { id: "share", "data-min": least.share, "data-median": middle, "data-max": most.share },
-    `${showShare(least.share)} \u00b7 ${showShare(middle)} \u00b7 ${showShare(most.share)}`);
-  return fact("In communication: least, median, most", value, `of the time; least on rank ${least.rank}, most on rank ${most.rank}`, true,
-    bars);
+  const value = element("span", { id: "share", "data-min": least.share, "data-median": middle, "data-max": most.share }, showShare(middle));
+  return fact("Communication, median of the ranks", value,
+    `of the run time; from ${showShare(least.share)} on rank ${least.rank} to ${showShare(most.share)} on rank ${most.rank}`, true, bars);
+}
+
+function waitingFact() {
+  const shares = summary.ranks.map((rank) => rank.duration_us ? rank.waiting_us / rank.duration_us : 0).sort((a, b) => a - b);
+  return fact("Waiting, median", showShare(median(shares)), "of the run time, for late ranks");
+}
+
+/* Waiting, transfer and the rest of the run time as a bar. */
+function rankBar(rank) {
+  const part = (name, us) => element("i", { class: name, style: `width:${Math.min(100, 100 * us / (rank.duration_us || 1))}%` });
+  return element("div", { class: "stack", title: `waiting ${showTime(rank.waiting_us)}, transfer ${showTime(rank.transfer_us)}` },
+    part("waiting", rank.waiting_us), part("transfer", rank.transfer_us));
+}
+
+function drawRanks() {
+  const whole = (text) => element("span", { class: "whole" }, text);
+  const share = (rank, us) => element("td", {}, whole(showTime(us)), " ", whole(`(${showShare(rank.duration_us ? us / rank.duration_us : 0)})`));
+  const swatch = (name, label) => element("th", {}, element("span", { class: `swatch ${name}` }), label);
+  byId("rank-table").append(element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, "Rank"),
+    element("th", { class: "text host" }, "Host"), element("th", {}, "Run time"), element("th", {}, "Communication"),
+    element("th", { class: "text bar-cell" }, ""), swatch("waiting", "Waiting"), swatch("transfer", "Transfer"), element("th", {}, "Late"))),
+  element("tbody", {}, ...summary.ranks.map((rank) => element("tr", { "data-rank": rank.rank, "data-run": rank.duration_us,
+    "data-communication": rank.communication_us, "data-waiting": rank.waiting_us, "data-transfer": rank.transfer_us,
+    "data-late": rank.waited_for_us }, element("td", {}, String(rank.rank)), element("td", { class: "text host" }, rank.host),
+    element("td", {}, whole(showTime(rank.duration_us))), share(rank, rank.communication_us), element("td", { class: "bar-cell" }, rankBar(rank)),
+    share(rank, rank.waiting_us), share(rank, rank.transfer_us), element("td", {}, whole(showTime(rank.waited_for_us))))))));
 }
 
 function drawFacts() {
@@ -27,10 +52,11 @@ function drawFacts() {
   facts.append(fact("Hosts", plain(summary.hosts.length), summary.hosts.slice(0, 8).join(", ") +
     (summary.hosts.length > 8 ? ", \u2026" : "")));
   if (!traced) return;
-  facts.append(fact("Duration", element("span", { id: "duration", "data-us": summary.duration_us }, showTime(summary.duration_us)),
-    "since the world formed"));
+  facts.append(fact("Run time", element("span", { id: "duration", "data-us": summary.duration_us }, showTime(summary.duration_us)),
+    "from mst_init to the last call"));
   facts.append(shareFact());
-  facts.append(fact("Events", plain(summary.events), summary.dropped ? `${plain(summary.dropped)} dropped` : "none dropped"));
+  facts.append(waitingFact());
+  facts.append(fact("Calls", plain(summary.events), summary.dropped ? `${plain(summary.dropped)} more dropped` : "on all ranks, none dropped"));
   facts.append(fact("Clock error", summary.clock_error_us ? "\u2264 " + showTime(summary.clock_error_us) : "none",
     summary.hosts.length > 1 ? "between hosts" : "one host has one clock"));
   const pairs = summary.pairs;
@@ -73,10 +99,11 @@ function drawHead() {
   document.title = program + " \u00b7 muster report";
   byId("title").textContent = program;
   byId("subtitle").textContent = `${plain(summary.size)} ranks on ${summary.hosts.length === 1 ? "one host" : plain(summary.hosts.length) + " hosts"}` +
-    (summary.ranks.length ? `, ${showTime(summary.duration_us)}, ${plain(summary.events)} events` : "") +
+    (summary.ranks.length ? `, ${showTime(summary.duration_us)}, ${plain(summary.events)} calls` : "") +
       ` \u00b7 muster ${summary.muster}`;
   byId("warnings").append(...summary.warnings.map((text) => element("p", { class: "warning" }, text)));
   drawFacts();
+  drawRanks();
   drawFailure();
   for (const section of document.querySelectorAll("main section")) {
     const heading = section.querySelector("h2");

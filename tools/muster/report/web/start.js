@@ -18,7 +18,7 @@ if (summary.ranks.length) {
     drawStragglersMap();
     layOut();
   });
-  addEventListener("resize", () => { drawStragglersMap(); });
+  addEventListener("resize", () => { updateChart(); drawWaitsMap(); drawStragglersMap(); });
 } else {
   document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes"; });
 }

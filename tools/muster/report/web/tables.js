@@ -1,5 +1,9 @@
 /* tables.js - time per operation and size, and per call site: tables that can be sorted and filtered by rank and group. */
 
+/* Columns that a narrow window does not show. */
+const EXTRA = new Set(["Ranks", "Calls", "Function", "tput (Gbps) *"]);
+const columnClass = (title, isText) => [isText ? "text" : "", EXTRA.has(title) ? "extra" : ""].join(" ").trim() || null;
+
 /* columns: [title, value for sorting, text, is it a text column]. Sorting by a column twice reverses the order. */
 class Table {
   constructor(parent, columns, first) {
@@ -8,7 +12,7 @@ class Table {
     this.down = true;
     this.rows = [];
     this.body = element("tbody");
-    this.heads = columns.map(([title, , , text], i) => element("th", { class: text ? "text" : null, scope: "col" },
+    this.heads = columns.map(([title, , , text], i) => element("th", { class: columnClass(title, text), scope: "col" },
       element("button", { onclick: () => this.sortBy(i) }, title)));
     parent.replaceChildren(element("table", {}, element("thead", {}, element("tr", {}, ...this.heads)), this.body));
   }
@@ -27,8 +31,8 @@ class Table {
     this.heads.forEach((head, i) => i === this.order ? head.setAttribute("aria-sort",
       this.down ? "descending" : "ascending") : head.removeAttribute("aria-sort"));
     this.body.replaceChildren(...[...this.rows].sort(compare).map((row) => element("tr", {},
-      ...this.columns.map(([, worth, text, isText]) =>
-      element("td", { class: isText ? "text" : null, title: isText ? text(row) : null, "data-value": worth(row) }, text(row))))));
+      ...this.columns.map(([title, worth, text, isText]) =>
+      element("td", { class: columnClass(title, isText), title: isText ? text(row) : null, "data-value": worth(row) }, text(row))))));
   }
 }
 
@@ -37,6 +41,7 @@ const records = (table) => table.rows.map((row) => Object.fromEntries(table.colu
 
 const number = (field, show) => [(row) => row[field], (row) => show(row[field])];
 const milliseconds = (us) => plain(us / 1000, us >= 1e6 ? 1 : us >= 1e3 ? 3 : 4);
+const percent = (share) => [share, (row) => showShare(share(row))];
 const rate = (gbps) => gbps ? digits(gbps) : "\u2013";
 
 /* The column of failed calls is shown only if there are any. */
@@ -66,21 +71,40 @@ function operationRows(cells, rank, group) {
   return [...wanted].map(([i, cell]) => ({ ...summary.operations[i], ...cell }));
 }
 
+/* Adds the times of one rank, the mean of the n selected ones, and their share of the run time. */
+function perRank(rows, ranks) {
+  const n = ranks.length || 1, run = ranks.reduce((sum, rank) => sum + rank.duration_us, 0) || 1;
+  return rows.map((row) => ({ ...row, comm: row.communication_us / n, waits: row.waiting_us / n, share: row.communication_us / run }));
+}
+
+function selectedRanks(rank, group) {
+  const members = group < 0 ? null : summary.groups[group].ranks;
+  return summary.ranks.filter((one) => rank >= 0 ? one.rank === rank : !members || !members.length || members.includes(one.rank));
+}
+
+const timeColumns = [
+  ["Communication (ms)", ...number("comm", milliseconds)],
+  ["of run time", ...percent((row) => row.share)],
+  ["Waiting (ms)", ...number("waits", milliseconds)],
+];
+
 function drawOperations() {
   const cells = records(summary.cells);
   const table = new Table(byId("op-table"), [
     ["Operation", (o) => o.name, (o) => o.name + (o.call !== o.name ? ` (${o.call})` : ""), true],
     ["Size", (o) => o.bytes, (o) => (o.up_to ? "\u2264 " : "") + showBytes(o.bytes)],
     ["Ranks", ...number("size", plain)],
-    ["Count", ...number("count", plain)],
+    ["Calls", ...number("count", plain)],
     ["Failed", ...number("failed", failures)],
-    ["Total (ms)", ...number("total_us", milliseconds)],
-    ["Average (ms)", ...number("avg_us", milliseconds)],
-    ["tput (Gbps)", ...number("tput_gbps", rate)],
-    ["busbw (Gbps)", ...number("busbw_gbps", rate)],
-    ["Waiting", (o) => o.total_us ? 1 - o.moving_us / o.total_us : 0, (o) => showShare(o.total_us ? 1 - o.moving_us / o.total_us : 0)],
+    ...timeColumns,
+    ["Call (ms) *", ...number("avg_us", milliseconds)],
+    ["tput (Gbps) *", ...number("tput_gbps", rate)],
+    ["busbw (Gbps) *", ...number("busbw_gbps", rate)],
   ].filter(withFailures), withoutFailures ? 4 : 5);
-  const update = () => table.show(operationRows(cells, Number(byId("op-rank").value), Number(byId("op-group").value)));
+  const update = () => {
+    const rank = Number(byId("op-rank").value), group = Number(byId("op-group").value);
+    table.show(perRank(operationRows(cells, rank, group), selectedRanks(rank, group)));
+  };
   fillSelect(byId("op-rank"), "all", ranksAsChoices(), update);
   fillSelect(byId("op-group"), "all", summary.groups.map((group, i) => [i, `${group.name}: ${shortRanks(group)}`]), update);
   update();
@@ -94,22 +118,17 @@ function shortRanks(group) {
 
 function drawSites() {
   const cells = records(summary.site_cells).map((cell) => ({ ...cell, ...summary.sites[cell.site], location: summary.sites[cell.site].site }));
-  let all = 1;
   const table = new Table(byId("site-table"), [
     ["Call site", (s) => s.location, (s) => s.location || "unknown", true],
     ["Function", (s) => s.function, (s) => s.function, true],
     ["Operation", (s) => s.name, (s) => s.name, true],
-    ["Count", ...number("count", plain)],
+    ["Calls", ...number("count", plain)],
     ["Failed", ...number("failed", failures)],
-    ["Total (ms)", ...number("total_us", milliseconds)],
-    ["Share", (s) => s.total_us / all, (s) => showShare(s.total_us / all)],
-    ["Average (ms)", (s) => s.total_us / (s.count || 1), (s) => milliseconds(s.total_us / (s.count || 1))],
-    ["Waiting (ms)", ...number("waited_us", milliseconds)],
+    ...timeColumns,
   ].filter(withFailures), withoutFailures ? 4 : 5);
   const update = () => {
-    const rank = Number(byId("site-rank").value), rows = cells.filter((cell) => cell.rank === rank);
-    all = rows.reduce((sum, row) => sum + row.total_us, 0) || 1;
-    table.show(rows);
+    const rank = Number(byId("site-rank").value);
+    table.show(perRank(cells.filter((cell) => cell.rank === rank), selectedRanks(rank, -1)));
   };
   fillSelect(byId("site-rank"), "all", ranksAsChoices(), update);
   update();

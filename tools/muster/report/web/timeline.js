@@ -13,7 +13,7 @@ function redraw() {
     drawWindow();
     const text = `${axisTime(view.begin, span() / 1000)} to ${axisTime(view.end, span() / 1000)} (${showTime(span() / 1e3)})`;
     byId("range").textContent = view.exact ? text : text + ", as density";
-    Object.assign(box.dataset, { begin: view.begin, end: view.end, lane: view.laneHeight, scroll: view.scroll, exact: view.exact,
+    Object.assign(box.dataset, { begin: view.begin, end: view.end, lane: view.laneHeight, scroll: view.scroll, exact: view.exact, labels: LABELS,
       drawn: (performance.now() - start).toFixed(1) });
   });
 }
@@ -39,6 +39,7 @@ const fit = () => setView(timelineData.begin, timelineData.end);
 function layOut() {
   const available = Math.max(240, Math.min(680, innerHeight * 0.7));
   view.width = box.clientWidth;
+  LABELS = view.width < NARROW || summary.hosts.length === 1 ? 58 : 96;
   view.laneHeight = Math.max(10, Math.min(hasWorks ? 44 : 32, Math.floor((available - AXIS) / lanes.length)));
   const all = AXIS + view.laneHeight * lanes.length;
   view.height = Math.min(all, Math.round(available));
@@ -55,7 +56,7 @@ function layOut() {
 const minimapX = (time) => LABELS + (time - timelineData.begin) / (timelineData.end - timelineData.begin) * plotWidth();
 
 function drawMinimap() {
-  const height = 32, ctx = prepareCanvas(minimap, minimap.clientWidth, height), bins = timelineData.bins,
+  const height = 32, ctx = prepareCanvas(minimap, view.width, height), bins = timelineData.bins,
     cover = new Float32Array(Math.ceil(plotWidth()));
   for (const lane of lanes)
     for (const planes of lane.overviews)
@@ -63,6 +64,7 @@ function drawMinimap() {
         const from = Math.floor(x * bins / cover.length), until = Math.max(from + 1, Math.floor((x + 1) * bins / cover.length));
         for (let bin = from; bin < until; bin++) cover[x] += planes[bin] / (until - from);
       }
+  minimap.style.width = ""; /* it follows the window */
   const most = cover.reduce((a, b) => Math.max(a, b), 1);
   ctx.fillStyle = style.panel;
   ctx.fillRect(0, 0, view.width, height);
@@ -134,11 +136,10 @@ function describe(event) {
   add("call site", [kindText(kind, "site"), kindText(kind, "function")].filter(Boolean).join(" in "));
   add("begin", showTime(event.begin / 1e3) + ` (${plain(event.begin / 1e3, 3)} \u00b5s)`);
   add("time", showTime(event.took / 1e3) + ` (${plain(event.took / 1e3, 3)} \u00b5s)`);
-  if (!Number.isNaN(event.arrived)) add("waited for late ranks", showTime(event.wait / 1e3) +
-    (event.took ? `, ${showShare(event.wait / event.took)}` : ""));
+  add("communication", showTime(event.comm / 1e3) + (Number.isNaN(event.arrived) ? "" : `, waiting ${showTime(event.wait / 1e3)}`));
   if (event.queued >= 0) add("queued", showTime(event.queued / 1e3));
   if (event.work && event.waited >= 0) add("in mst_wait", showTime(event.waited / 1e3) +
-    `, overlap ${showTime((event.took - event.waited) / 1e3)}`);
+    `, overlap ${showTime((event.took - event.comm) / 1e3)}`);
   if (event.device >= 0) add("on the device", showTime(event.device / 1e3));
   if (event.took > 0 && event.shape.bytes && !event.failed) add("algbw", digits(8 * event.shape.bytes / event.took) + " Gbps");
   add("thread", String(kindNumber(kind, "tid")));
@@ -310,9 +311,18 @@ function loadLanes(next = 0) {
   whenIdle(() => loadLanes(next + 1));
 }
 
+/* The end of the page's address may have a range in milliseconds: #t=1200,1350. */
+function showAddressed() {
+  const range = /^#t=([0-9.]+),([0-9.]+)$/.exec(location.hash);
+  if (range && Number(range[1]) < Number(range[2])) setView(Number(range[1]) * 1e6, Number(range[2]) * 1e6);
+}
+
 function startTimeline() {
   drawLegend();
+  byId("rows-hint").hidden = !hasWorks || !hasCalls;
   layOut();
+  showAddressed();
+  addEventListener("hashchange", showAddressed);
   attachPointer();
   attachKeys();
   new ResizeObserver(() => { if (box.clientWidth !== view.width) layOut(); }).observe(box);

@@ -24,7 +24,7 @@ function sumWaits() {
 
 function drawWaitsMap() {
   const canvas = byId("waits-canvas"), n = summary.size;
-  const available = Math.min(620, Math.max(260, canvas.parentElement.parentElement.clientWidth * 0.6));
+  const available = Math.min(620, Math.max(240, canvas.parentElement.parentElement.clientWidth * 0.6));
   const cell = waits.cell = Math.max(1, Math.min(40, Math.floor(available / n) || available / n));
   const { left, top, strip } = waits, side = cell * n;
   const ctx = prepareCanvas(canvas, left + side + strip + 12, top + side + strip + 24);
@@ -103,7 +103,8 @@ function drawStragglersMap() {
   const total = summary.ranks.map((rank) => rank.waited_for_us), most = largest(windows.flat()) || 1, mostTotal = largest(total) || 1;
   const order = stragglers.order = summary.ranks.map((_, i) => i);
   if (byId("stragglers-sort").checked) order.sort((a, b) => total[b] - total[a] || a - b);
-  const width = canvas.parentElement.clientWidth - 36, { left, bar, top } = stragglers;
+  const width = canvas.parentElement.clientWidth - 36, narrow = width < NARROW, bar = stragglers.bar = narrow ? 90 : 150, { left, top } = stragglers;
+  const longest = bar - 78, ticks = Math.max(2, Math.min(10, Math.floor((width - left - bar) / 70)));
   const cell = stragglers.cell = (width - left - bar) / n, row = stragglers.row = Math.max(2, Math.min(18, Math.floor(520 / order.length)));
   const ctx = prepareCanvas(canvas, width, top + row * order.length + 22);
   const step = labelStep(row, 13);
@@ -118,18 +119,18 @@ function drawStragglersMap() {
       ctx.fillRect(left + i * cell, y, Math.max(1, cell - 0.5), row - (row > 4 ? 1 : 0));
     });
     ctx.fillStyle = `rgba(${style.heat}, 0.8)`;
-    ctx.fillRect(left + cell * n + 8, y, (bar - 78) * total[index] / mostTotal, row - (row > 4 ? 1 : 0));
+    ctx.fillRect(left + cell * n + 8, y, longest * total[index] / mostTotal, row - (row > 4 ? 1 : 0));
     if (at % step) return;
     ctx.fillStyle = style.soft;
     ctx.textAlign = "right";
     ctx.fillText("rank " + summary.ranks[index].rank, left - 6, y + row / 2);
     ctx.textAlign = "left";
-    ctx.fillText(showTime(total[index]), left + cell * n + 12 + (bar - 78) * total[index] / mostTotal, y + row / 2);
+    ctx.fillText(showTime(total[index]), left + cell * n + 12 + longest * total[index] / mostTotal, y + row / 2);
   });
   ctx.fillStyle = style.soft;
   ctx.textAlign = "center";
-  for (let i = 0; i <= 10; i++)
-    ctx.fillText(showTime(summary.begin_us + summary.duration_us * i / 10), left + cell * n * i / 10, top + row * order.length + 11);
+  for (let i = 0; i <= ticks; i++)
+    ctx.fillText(showTime(summary.begin_us + summary.duration_us * i / ticks), left + cell * n * i / ticks, top + row * order.length + 11);
   ctx.textAlign = "left";
   ctx.fillText("others waited", left + cell * n + 8, 8);
 }
