@@ -13,8 +13,8 @@ mst_status msi_comm_repeat(const struct msi_failure *f) {
 }
 
 /*
- * Has the other rank of a message died or left? A broken connection alone is a failure of the group. A receive
- * from any source without a message has no connection.
+ * Has the other rank of a message died or left? A broken connection alone is a failure of the group. A
+ * receive from any source without a message has no connection.
  */
 static bool has_lost_its_peer(const struct mst_work *work) {
     struct msi_comm *comm = work->comm;
