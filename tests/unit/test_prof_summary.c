@@ -422,6 +422,12 @@ static void test_many_ranks(void **state) {
         "       7      100.00      57.00   57.0       1.00    1.0      56.00   56.0           "
         "1.00\n" WHAT_WAITING);
     msi_buf_free(&buf);
+    ranks[0].waited_for_ns = 2 * MS; /* it has the most communication, too, and is shown once */
+    assert_true(msi_add_rank_times(&buf, ranks, KIT_RANKS, true));
+    const char *line = strstr(kit_text(&buf), "\n       0 ");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "\n       0 "));
+    msi_buf_free(&buf);
 }
 
 /* Rank 3 stopped early in one group; each rank of another has one that the others have not. */

@@ -45,10 +45,15 @@ static bool add_some(struct msi_buf *to, const struct msi_rank_times *ranks, int
         if (ranks[i].waited_for_ns > late.waited_for_ns) late = ranks[i];
     }
     qsort(sorted, (size_t)n, sizeof *sorted, by_share);
-    const struct msi_rank_times *shown[] = {&sorted[0], &sorted[(n - 1) / 2], &sorted[n - 1], &late};
+    const struct msi_rank_times *shown[] = {&sorted[0], &sorted[(n - 1) / 2], &sorted[n - 1]};
+    bool add_late = waiting;
     msi_buf_add_format(to, "  (%d ranks; with the least, the median and the most communication%s)\n", n,
                        waiting ? ", and the latest rank" : "");
-    for (int i = 0; i < (waiting ? 4 : 3); i++) add_rank(to, shown[i], waiting);
+    for (int i = 0; i < 3; i++) {
+        add_rank(to, shown[i], waiting);
+        add_late &= shown[i]->rank != late.rank;
+    }
+    if (add_late) add_rank(to, &late, waiting);
     free(sorted);
     return true;
 }
