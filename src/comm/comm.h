@@ -209,15 +209,16 @@ void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi
 mst_status msi_comm_check_stream(const struct msi_comm *comm);
 /*
  * Sets a flag that only holders of the lock set; false: it is set. The thread that has set it resets it with
- * release, with or without the lock: what it did before is seen here.
+ * msi_comm_unclaim, or without the lock if it has had the lock since it did what other threads may see.
  */
 static inline bool msi_comm_claim_locked(_Atomic bool *flag) {
-    if (atomic_load_explicit(flag, memory_order_acquire)) return false;
+    if (atomic_load_explicit(flag, memory_order_relaxed)) return false;
     atomic_store_explicit(flag, true, memory_order_relaxed);
     return true;
 }
 /* The same without the lock, which it takes. */
 bool msi_comm_claim(struct msi_comm *comm, _Atomic bool *flag);
+void msi_comm_unclaim(struct msi_comm *comm, _Atomic bool *flag);
 /* Gives back one that was not submitted, and lets go of the lock. */
 void msi_comm_release_op(struct mst_work *work);
 

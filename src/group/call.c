@@ -274,7 +274,7 @@ static struct mst_work *find_holder(mst_group *group) {
     enum { SEARCH_MS = 1000 };
     for (int64_t until = msi_deadline(SEARCH_MS); msi_now() < until; sched_yield()) {
         /* Stored by msi_call_alloc. A work is not freed before its group, and changes under a lock only. */
-        struct mst_work *work = atomic_load_explicit(&group->gate.work, memory_order_acquire);
+        struct mst_work *work = atomic_load_explicit(&group->gate.work, memory_order_relaxed);
         if (work || !atomic_load_explicit(&group->gate.held, memory_order_relaxed)) return work;
     }
     return NULL;
@@ -303,9 +303,20 @@ mst_status msi_gate_enter(mst_group *group) {
     return msi_comm_claim(comm, &group->gate.held) ? MST_OK : st;
 }
 
+/* Without the lock: an operation uses it for all that other threads may see. */
+static inline void open_gate(mst_group *group) {
+    atomic_store_explicit(&group->gate.work, NULL, memory_order_relaxed);
+    atomic_store_explicit(&group->gate.held, false, memory_order_relaxed);
+}
+
 void msi_gate_leave(mst_group *group) {
-    atomic_store_explicit(&group->gate.work, NULL, memory_order_relaxed); /* before the gate is open */
-    atomic_store_explicit(&group->gate.held, false, memory_order_release);
+    struct msi_comm *comm;
+    mst_memory memory;
+    atomic_store_explicit(&group->gate.work, NULL, memory_order_relaxed);
+    if (msi_group_comm(group, NULL, &comm, &memory) == MST_OK)
+        msi_comm_unclaim(comm, &group->gate.held);
+    else
+        open_gate(group);
 }
 
 /* Gets call->work and enters the gate, if the call needs that. *busy: another thread is in a collective. */
@@ -355,9 +366,9 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     if (busy) st = alloc_again(call, buffer, &memory);
     if (st != MST_OK) return st;
     struct msi_op *op = &call->work->op;
-    /* Loaded by find_holder. */
+    /* Loaded by find_holder, which has had the communicator's lock since the work was made. */
     if (!msi_call_is_message(call))
-        atomic_store_explicit(&call->group->gate.work, call->work, memory_order_release);
+        atomic_store_explicit(&call->group->gate.work, call->work, memory_order_relaxed);
     msi_op_set_call(op, call->kind);
     op->site = o->site;
     op->deterministic = o->deterministic || call->user; /* reduces in rank order */
@@ -408,7 +419,7 @@ mst_status msi_call_submit(struct msi_call *call) {
     if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
     unsigned watch = msi_sinks_on();
     mst_status st = watch ? go_watched(call, watch) : go(call);
-    if (call->gated) msi_gate_leave(call->group);
+    if (call->gated) open_gate(call->group);
     return st;
 }
 

@@ -4,6 +4,8 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,12 +31,43 @@ static bool spin(struct msi_lock *lock) {
 void msi_lock_wait(struct msi_lock *lock) {
     if (spin(lock)) return;
     atomic_fetch_add_explicit(&lock->waiters, 1, memory_order_seq_cst);
-    while (!spin(lock)) sleep_while(&lock->held, 1, msi_deadline(MISSED_MS));
+    while (!spin(lock)) {
+        bool busy = atomic_load_explicit(&lock->busy, memory_order_relaxed);
+        sleep_while(busy ? &lock->busy : &lock->held, 1, msi_deadline(MISSED_MS));
+    }
     atomic_fetch_sub_explicit(&lock->waiters, 1, memory_order_relaxed);
 }
 
-void msi_lock_wake(struct msi_lock *lock) {
-    syscall(SYS_futex, &lock->held, FUTEX_WAKE_PRIVATE, 1);
+void msi_lock_wake(_Atomic uint32_t *word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
+}
+
+static bool has_membarrier;
+
+static void find_membarrier(void) {
+#ifndef __SANITIZE_THREAD__ /* it does not know membarrier */
+    has_membarrier = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+#endif
+}
+
+/* A fence in all threads of the process that run; the others have executed one. */
+static bool fence_all(void) {
+    return !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+bool msi_lock_share(struct msi_lock *lock) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    uintptr_t first = atomic_load_explicit(&lock->first, memory_order_relaxed); /* changes under held only */
+    pthread_once(&once, find_membarrier);
+    if (!first && has_membarrier) {
+        atomic_store_explicit(&lock->first, (uintptr_t)__builtin_thread_pointer(), memory_order_relaxed);
+        return true;
+    }
+    atomic_store_explicit(&lock->shared, 1, memory_order_relaxed);
+    while (first && !fence_all()) sleep_while(&lock->held, 1, msi_deadline(MISSED_MS)); /* out of memory */
+    if (!atomic_load_explicit(&lock->busy, memory_order_acquire)) return true;
+    atomic_store_explicit(&lock->held, 0, memory_order_release);
+    return false;
 }
 
 void msi_condition_wait(struct msi_condition *condition, struct msi_lock *lock, int64_t deadline) {

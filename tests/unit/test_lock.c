@@ -3,7 +3,7 @@
 
 #include "os/lock.h"
 
-enum { THREADS = 4, TURNS = 20000 };
+enum { THREADS = 4, TURNS = 20000, ROUNDS = 3000, COMES = 200 };
 
 static struct msi_lock lock;
 static struct msi_condition changed;
@@ -28,6 +28,42 @@ static void one_thread_at_a_time(void **state) {
     for (int i = 0; i < THREADS; i++) join_thread(threads[i]);
     assert_int_equal(count, THREADS * TURNS);
     assert_false(msi_lock_is_awaited(&lock));
+}
+
+/* A lock that one thread uses, until another one comes. */
+struct young {
+    struct msi_lock lock;
+    int count, before; /* before: of the first thread, when the other one comes */
+    _Atomic bool came;
+};
+
+static void *come(void *context) {
+    struct young *y = context;
+    for (int i = 0; i < y->before; i++) atomic_signal_fence(memory_order_seq_cst); /* at any time */
+    atomic_store_explicit(&y->came, true, memory_order_relaxed);
+    for (int i = 0; i < COMES; i++) {
+        msi_lock_enter(&y->lock);
+        y->count++;
+        msi_lock_leave(&y->lock);
+    }
+    return NULL;
+}
+
+static void a_second_thread_comes(void **state) {
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct young y = {.before = round * 7 % 1000};
+        int own = 0;
+        pthread_t thread = start_thread(come, &y);
+        for (int after = 0; after < COMES; own++) {
+            msi_lock_enter(&y.lock);
+            y.count++;
+            msi_lock_leave(&y.lock);
+            if (atomic_load_explicit(&y.came, memory_order_relaxed)) after++;
+        }
+        join_thread(thread);
+        assert_int_equal(y.count, own + COMES);
+    }
 }
 
 static void *enter_once(void *context) {
@@ -76,6 +112,7 @@ static void a_condition_wakes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_thread_at_a_time),
+        cmocka_unit_test(a_second_thread_comes),
         cmocka_unit_test(the_holder_sees_who_waits),
         cmocka_unit_test(a_condition_wakes),
     };

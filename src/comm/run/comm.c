@@ -166,6 +166,12 @@ bool msi_comm_claim(struct msi_comm *comm, _Atomic bool *flag) {
     return free;
 }
 
+void msi_comm_unclaim(struct msi_comm *comm, _Atomic bool *flag) {
+    msi_comm_lock(comm);
+    atomic_store_explicit(flag, false, memory_order_relaxed);
+    msi_comm_unlock(comm);
+}
+
 void msi_comm_release_op(struct mst_work *work) {
     msi_comm_spare(work);
     msi_comm_unlock(work->comm);
