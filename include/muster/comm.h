@@ -64,7 +64,7 @@ typedef struct mst_op_options {
  * exscan gets an undefined result. MST_ERR_LIMIT: there are 64 already.
  */
 mst_status mst_op_create_with(mst_reduce_fn fn, void *arg, mst_op *op, const mst_op_options *options);
-/* Frees an operation that no call uses any more. */
+/* Frees an operation. Works that use it complete, so that fn and arg must be valid until then. */
 mst_status mst_op_free(mst_op op);
 
 /* Options of the communication calls. A call rejects those of the first part that it does not use. */

@@ -88,7 +88,8 @@ static mst_status tell(const struct lines *l, int n, mst_status status) {
 static mst_status compare_shapes(struct lines *l) {
     for (int d = l->ndim - 1; d >= 0; d--) {
         mst_status st = compare_along(l, d);
-        if (st != MST_OK) return tell(l, d, st);
+        if (st != MST_OK)
+            return tell(l, st == MST_ERR_MEMORY ? d + 1 : d, st); /* without memory, no gather */
     }
     return agree(l);
 }

@@ -8,11 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* If the store that rank 0 hosts is lost, rank 0 is lost, which the store cannot report. */
-static void note_host_gone(struct msi_world *world) {
+/* A rank is lost, and so is the store, which cannot report it. */
+static void note_gone(struct msi_world *world, int rank) {
     pthread_mutex_lock(&world->lock);
-    if (!world->lost_ranks[0].order)
-        world->lost_ranks[0] = (struct msi_lost_rank){'D', INT_MAX}; /* after all events that it reported */
+    if (!world->lost_ranks[rank].order)
+        world->lost_ranks[rank] =
+            (struct msi_lost_rank){'D', INT_MAX}; /* after all events that it reported */
     pthread_mutex_unlock(&world->lock);
 }
 
@@ -20,7 +21,8 @@ static mst_status refresh(void *context) {
     struct msi_world *world = ((mst_group *)context)->world;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = msi_world_read_events(world, &wait);
-    if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0) note_host_gone(world);
+    if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0)
+        note_gone(world, 0); /* rank 0 hosted it */
     return st;
 }
 
@@ -47,6 +49,8 @@ static bool is_acknowledged(void *context, int rank) {
 static mst_status say_lost(void *context, int rank, bool only_it) {
     mst_group *group = context;
     int global = msi_group_global_rank(group, rank);
+    /* Stored when the store is lost; orders nothing. */
+    if (atomic_load_explicit(&group->world->cut_off, memory_order_relaxed)) note_gone(group->world, global);
     char how = how_gone(group, rank);
     pthread_mutex_lock(&group->world->lock);
     bool is_news = group->lost >= 0 && group->lost != global && how == 'D';

@@ -52,7 +52,8 @@ static int lost_sender(struct msi_comm *comm) {
     int left = 0, last = -1;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) continue;
-        if (comm->hooks.has_died(context, r) && !comm->hooks.is_acknowledged(context, r)) return r;
+        bool ended = comm->waiting.store_lost && msi_comm_has_ended(comm, r) && !msi_comm_has_left(comm, r);
+        if ((ended || comm->hooks.has_died(context, r)) && !comm->hooks.is_acknowledged(context, r)) return r;
         if (!is_lost(comm, r) && !msi_comm_has_left(comm, r)) continue;
         left++;
         last = r;
