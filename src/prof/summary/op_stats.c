@@ -177,10 +177,12 @@ static bool is_sampled(const struct msi_op_stats *stats, const struct msi_op_sta
 }
 
 void msi_op_stats_thin_out(struct msi_op_stats *stats, int bits) {
-    size_t kept = 0;
-    for (size_t i = 0; bits > stats->sample_bits && i < stats->call_count; i++)
-        if (is_sampled(stats, &stats->calls[i], bits)) stats->calls[kept++] = stats->calls[i];
-    if (bits > stats->sample_bits) stats->call_count = kept;
+    size_t kept = 0, n = stats->calls ? stats->call_count : 0;
+    if (bits > stats->sample_bits) {
+        for (size_t i = 0; i < n; i++)
+            if (is_sampled(stats, &stats->calls[i], bits)) stats->calls[kept++] = stats->calls[i];
+        stats->call_count = kept;
+    }
     stats->sample_bits = bits;
 }
 
