@@ -173,8 +173,8 @@ static void types_and_operations(void) {
 /* A user-defined operation may be freed while works use it; its number is not given to another at once. */
 static void freed_operation(void) {
     float x = 1;
-    mst_op op, other;
-    mst_work *work;
+    mst_op op = MST_SUM, other = MST_SUM;
+    mst_work *work = NULL;
     REFUSED(MST_OK, "", mst_op_create(sum_up, NULL, &op));
     REFUSED(MST_OK, "", mst_all_reduce(&x, 1, MST_F32, .op = op, .work = &work));
     REFUSED(MST_OK, "", mst_op_free(op));
