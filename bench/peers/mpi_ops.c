@@ -98,10 +98,8 @@ static int measure(const struct loop_backend *backend, char **args) {
     char line[64];
     if (loop_read_plan(args, &plan) != 0) return LOOP_MISTAKE;
     type = type_of(plan.dtype->name);
-    bool no_form = plan.op == LOOP_BROADCAST && !plan.in_place;
-    if (type != MPI_DATATYPE_NULL && !no_form) return loop_run(backend, &plan);
-    snprintf(line, sizeof line, "unsupported MPI has no %s",
-             no_form ? "broadcast out of place" : plan.dtype->name);
+    if (type != MPI_DATATYPE_NULL) return loop_run(backend, &plan);
+    snprintf(line, sizeof line, "unsupported MPI has no %s", plan.dtype->name);
     if (backend->rank == 0) loop_append(&plan, line);
     return LOOP_UNSUPPORTED;
 }

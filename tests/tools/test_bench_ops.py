@@ -241,6 +241,7 @@ class Trouble(Bench):
         self.assertEqual({(line["op"], line["in_place"]) for line in lines}, {(op, form) for op in ("all_reduce", "gather") for form in (False, True)})
         self.assertTrue(all(line["wrong"] > 0 for line in lines), lines)
         self.assertRegex(out, rb"(?m)^native: WRONG: \d+ elements; the first: \d+ bytes: rank 1 of 2: element 0 is ")
+        self.assertRegex(out, rb"(?m)^native: in place: WRONG: \d+ elements")
         self.assertEqual(err, b"muster bench: results were wrong\n")
         rows = re.findall(r"(?m)^ +\d+ +\d+ +f32 .*$", out.decode())
         shown = [count for row in rows for count in (row.split()[7], row.split()[11])]
@@ -251,6 +252,7 @@ class Trouble(Bench):
         with tempfile.TemporaryDirectory() as empty:
             lines, out, err = self.json_of("barrier", *QUICK, "--backend", "native,openmpi,mpi", env={"PATH": empty})
         self.assertEqual(err, b"")
+        self.assertIn(b"on this machine: muster; starts the ranks 1 times", self.announced)
         self.assertRegex(out, rb"(?m)^openmpi is skipped: cannot find 'mpirun' in PATH")
         self.assertRegex(out, rb"(?m)^mpi is skipped: cannot find 'mpirun' in PATH")
         self.assertEqual([line["backend"] for line in lines], ["native"])

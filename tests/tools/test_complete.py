@@ -121,6 +121,7 @@ class Complete(ToolTest):
     def test_values(self):
         self.assertEqual(bash("muster run --bind "), ["cores", "numa", "none"])
         self.assertEqual(bash("muster run --bind=n"), ["numa", "none"])
+        self.assertEqual(bash("muster run --rdzv_backend=s"), ["static"])
         self.assertEqual(bash("muster run --bind="), ["cores", "numa", "none"])
         self.assertEqual(bash("muster run -np "), ["cpu", "gpu", "auto"])
         self.assertEqual(bash("muster bench all_reduce --backend native,openm"), ["native,openmpi"])
@@ -129,7 +130,7 @@ class Complete(ToolTest):
         self.assertEqual(bash("muster info --plan broad"), ["broadcast"])
         self.assertEqual(bash("muster report --json muster.b"), ["muster.bash"])
         self.assertIn("muster.fish", bash("muster run -n 2 cat muster."))
-        self.assertEqual(bash("muster run -n 2 seq"), ["seq"])
+        self.assertIn("seq", bash("muster run -n 2 seq"))
         self.assertEqual(bash("muster run --ag"), [])
         self.assertEqual(bash("muster xyzzy --"), [])
 
@@ -143,12 +144,21 @@ class Complete(ToolTest):
         shell = ["zsh", "-f", "-i"]
         self.assertTrue(typed(shell, setup, "muster run --verb", "ose", self.home))
         self.assertTrue(typed(shell, setup, "muster bench --backend native,openm", "pi", self.home))
+        self.assertTrue(typed(shell, f"cd {SCRIPTS}/..; {setup}", "muster report --json=complete/muster.b", "ash", self.home))
+        self.assertTrue(typed(shell, f"cd {SCRIPTS}/..; {setup}", "muster run --log-dir=compl", "ete/", self.home))
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish(self):
         script = os.path.join(SCRIPTS, "muster.fish")
-        for line, expected in (("muster run --verb", "--verbose"), ("muster run --bind=nu", "--bind=numa"), ("muster sto", "store")):
-            command = ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"]
+        for line, expected in (
+            ("muster run --verb", "--verbose"),
+            ("muster run --bind=nu", "--bind=numa"),
+            ("muster sto", "store"),
+            ("muster report --json complete/muster.b", "complete/muster.bash"),
+            ("muster report --json=complete/muster.b", "--json=complete/muster.bash"),
+            ("muster run --log-dir=compl", "--log-dir=complete/"),
+        ):
+            command = ["fish", "--no-config", "-c", f"cd {SCRIPTS}/..; source {script}; complete -C '{line}'"]
             out = subprocess.run(command, env={**ENV, "HOME": self.home}, capture_output=True, text=True, timeout=60, check=True).stdout
             self.assertEqual([candidate.split("\t")[0] for candidate in out.splitlines()], [expected])
 

@@ -250,6 +250,17 @@ class Figures(ReportTest):
         at = next(bin for bin in range(bins) if 500 < (bin + 0.5) * 900 / bins + 100 < 600)  # within the third call
         self.assertEqual((planes[at], planes[bins + at]), (255, 255))
 
+    def test_no_rank_is_late_for_a_call_that_failed(self):
+        """As in the profile, which does not match failed calls."""
+        for rank in range(2):
+            trace = Trace(rank, 2)
+            trace.group(0, "world", [0, 1])
+            trace.op("all_reduce", 100 + 50 * rank, 100, 0, size=4096, status="MST_ERR_TIMEOUT")
+            trace.end(ts=1000).write(self.dir)
+        found = self.figures(warnings=None)
+        self.assertEqual([(r["waiting_us"], r["waited_for_us"]) for r in found["ranks"]], [(100, 0), (100, 0)])
+        self.assertEqual(found["pairs"]["collectives"], 0)
+
     def test_the_machines_limit(self):
         for rank in range(2):
             trace = Trace(rank, 2)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import tempfile
 import unittest
 
@@ -36,12 +37,21 @@ def op_lines(text):
     return found
 
 
+def events_of(folder, rank):
+    with open(os.path.join(folder, f"rank-{rank}.trace.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def clock_error(folder):
+    """The largest error of a clock, in ns; 1 s before the first replies."""
+    return max(e["args"]["error_ns"] for rank in range(RANKS) for e in events_of(folder, rank) if e["name"] == "muster_clock")
+
+
 def from_traces(folder):
     """The times in ms of each rank by the definition of docs/profiling.md, from the raw traces."""
     calls, members, runs = {}, {}, {}
     for rank in range(RANKS):
-        with open(os.path.join(folder, f"rank-{rank}.trace.json"), encoding="utf-8") as file:
-            events = json.load(file)
+        events = events_of(folder, rank)
         groups = {e["args"]["group"]: e["args"] for e in events if e["name"] == "muster_group"}
         ends = {e["id"]: e["ts"] for e in events if e["ph"] == "e"}
         runs[rank] = 0
@@ -88,16 +98,23 @@ class OneDefinition(ToolTest):
                 self.assertLessEqual(abs(one - other), 0.02 + rounding + abs(other) / 100, f"{what}, rank {rank}: {field} is {one}, in the profile {other}")
 
     def test_all_outputs_agree(self):
-        self.compare()
+        self.compare(self.run_ranks())
 
     def test_all_outputs_agree_between_hosts(self):
-        """The ranks use the clock of rank 0, which they know after the first replies."""
-        self.compare("wait=800", command=HOSTS)
+        """The ranks use the clock of rank 0. Its first replies may be slow, so up to five runs are tried."""
+        for _ in range(5):
+            shutil.rmtree(self.dir, ignore_errors=True)
+            out = self.run_ranks(*HOSTS)
+            if clock_error(self.dir) < 50_000:
+                break
+        self.compare(out)
 
-    def compare(self, *first, command=()):
-        rc, out, err = self.muster("run", "-n", RANKS, "--prof", "--trace", self.dir, *command, PROF, "init", *first, *ACTIONS, "json")
+    def run_ranks(self, *command):
+        rc, out, err = self.muster("run", "-n", RANKS, "--prof", "--trace", self.dir, *command, PROF, "init", *ACTIONS, "json")
         self.assertEqual(rc, 0, err)
-        out = out.decode()
+        return out.decode()
+
+    def compare(self, out):
         lines = "\n".join(line.removeprefix("[0] ") for line in out.splitlines())
         profile, end = json.JSONDecoder().raw_decode(lines[lines.index('{"version"') :])
         table = lines[lines.index('{"version"') + end :]

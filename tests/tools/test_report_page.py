@@ -134,7 +134,9 @@ class Page(ToolTest):
         shares = b.js("(() => { const row = lanes[0]; row.load(); const b = row.rows[0].block(0); return [waitingShare(b, 0), waitingShare(b, 1)]; })()")
         self.assertEqual(shares, [0, 1])
         b.click(*self.place(0, 600))
-        self.assertIn("MST_ERR_PEER_LOST", b.js("document.getElementById('details').textContent"))
+        details = b.js("document.getElementById('details').textContent")
+        self.assertIn("MST_ERR_PEER_LOST", details)
+        self.assertRegex(details, r"communication500 \S+, waiting 500 ")
         self.finish()
 
     def test_a_very_long_name(self):

@@ -365,6 +365,25 @@ static void test_messages_are_matched_by_peer_tag_and_number(void **state) {
     msi_summary_free(s);
 }
 
+/* Messages without numbers, which all have number 0, are matched if there is only one. */
+static void test_messages_without_numbers(void **state) {
+    (void)state;
+    struct msi_prof_group world = kit_world(2);
+    struct msi_record m = kit_call(&world, "x", MSI_SHARE_WHOLE, 8, 0, 0);
+    for (m.tag = 0; m.tag < 4; m.tag++) { /* bit 0: two sends, bit 1: two receives */
+        m.flags = MSI_RECORD_MESSAGE | MSI_RECORD_SEND;
+        m.peer = 1;
+        for (int i = 0; i <= (m.tag & 1); i++) add_at(0, m, 1000 * m.tag + 10 + i, 1, 1);
+        m.flags = MSI_RECORD_MESSAGE;
+        m.peer = 0;
+        for (int i = 0; i <= m.tag >> 1; i++) add_at(1, m, 1000 * m.tag + i, 50, 50);
+    }
+    struct msi_summary *s = summarize(2);
+    assert_int_equal(s->ranks[1].waiting_ns, 10);
+    assert_int_equal(s->ranks[0].waited_for_ns, 10);
+    msi_summary_free(s);
+}
+
 /* If the clock of one rank is unknown, durations count; its messages are not matched. */
 static void test_a_rank_without_a_clock(void **state) {
     (void)state;
@@ -423,10 +442,12 @@ static void test_many_ranks(void **state) {
         "1.00\n" WHAT_WAITING);
     msi_buf_free(&buf);
     ranks[0].waited_for_ns = 2 * MS; /* it has the most communication, too, and is shown once */
+    ranks[0].waiting_ns = 65 * MS;   /* an estimate: it is limited to the communication */
     assert_true(msi_add_rank_times(&buf, ranks, KIT_RANKS, true));
     const char *line = strstr(kit_text(&buf), "\n       0 ");
     assert_non_null(line);
     assert_null(strstr(line + 1, "\n       0 "));
+    assert_contains(line, " 64.00   64.0      64.00   64.0       0.00    0.0 ");
     msi_buf_free(&buf);
 }
 
@@ -725,6 +746,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_waiting_ends_when_the_last_rank_begins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_and_unmatched_calls, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_messages_are_matched_by_peer_tag_and_number, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_messages_without_numbers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_rank_without_a_clock, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lines_are_short, set_up, tear_down),
         cmocka_unit_test(test_many_ranks),

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const size_t tune_sizes[TUNE_SIZES]; /* not used: nothing is measured */
 
@@ -75,20 +76,36 @@ static void test_prices_at_their_bounds_are_not_believed(void **state) {
     }
 }
 
-/* If everything takes almost no time, no price is left. */
-static void test_nothing_can_be_fitted(void **state) {
-    (void)state;
-    double factors[MSI_COST_TERMS];
+/* Checks a fit of measurements that do not depend on the prices of these terms. */
+static void check_unused(const bool unused[MSI_COST_TERMS]) {
+    const double factors[MSI_COST_TERMS] = {3, 0.5, 2, 4, 0.3, 0.7, 5, 0.4};
     struct msi_model model;
     bool kept[MSI_COST_TERMS];
+    int n = 0;
     make_points();
-    for (int k = 0; k < MSI_COST_TERMS; k++) factors[k] = 1e-6 * (1 + 10 * k);
     set_times(factors, 0);
-    int fitted = tune_fit(&tune, &model, kept);
-    for (int k = 0; k < MSI_COST_TERMS; k++) fitted += kept[k];
-    assert_int_equal(fitted, MSI_COST_TERMS);
+    for (int k = 0; k < MSI_COST_TERMS; k++) {
+        n += unused[k];
+        for (int i = 0; i < tune.n && unused[k]; i++) {
+            tune.points[i].seconds -= tune.points[i].amounts[k] * factors[k] * msi_model_default.costs[k];
+            tune.points[i].amounts[k] = 0;
+        }
+    }
+    for (int i = 0; i < tune.n && n == MSI_COST_TERMS; i++) tune.points[i].seconds = 1;
+    assert_int_equal(tune_fit(&tune, &model, kept), MSI_COST_TERMS - n);
+    assert_memory_equal(kept, unused, sizeof kept);
     for (int k = 0; k < MSI_COST_TERMS; k++)
-        assert_true(model.costs[k] > msi_model_default.costs[k] * least_share);
+        assert_true(!kept[k] || model.costs[k] == msi_model_default.costs[k]);
+}
+
+/* Some prices, then all: no measurement depends on them. */
+static void test_prices_without_measurements_are_kept(void **state) {
+    (void)state;
+    bool unused[MSI_COST_TERMS] = {
+        [MSI_COST_LOCAL_LATENCY] = true, [MSI_COST_LOCAL_BYTE] = true, [MSI_COST_LOCAL_MESSAGE] = true};
+    check_unused(unused);
+    memset(unused, true, sizeof unused);
+    check_unused(unused);
 }
 
 static int count_doubts(void) {
@@ -118,7 +135,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_true_prices_are_found),
         cmocka_unit_test(test_prices_at_their_bounds_are_not_believed),
-        cmocka_unit_test(test_nothing_can_be_fitted),
+        cmocka_unit_test(test_prices_without_measurements_are_kept),
         cmocka_unit_test(test_doubts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,12 +18,13 @@ static void add_time(struct msi_buf *to, const struct msi_rank_times *times, int
 }
 
 static void add_rank(struct msi_buf *to, const struct msi_rank_times *times, bool waiting) {
+    int64_t waited = times->waiting_ns < times->comm_ns ? times->waiting_ns : times->comm_ns;
     char text[32];
     msi_buf_add_format(to, "  %6d %11s", times->rank, msi_ms_text((double)times->run_ns, text));
     add_time(to, times, times->comm_ns);
     if (waiting) {
-        add_time(to, times, times->waiting_ns);
-        add_time(to, times, times->comm_ns - times->waiting_ns);
+        add_time(to, times, waited);
+        add_time(to, times, times->comm_ns - waited);
         msi_buf_add_format(to, " %14s", msi_ms_text((double)times->waited_for_ns, text));
     }
     msi_buf_add_format(to, "\n");

@@ -79,12 +79,15 @@ static const struct msi_op_stats_call_ref *seek(const struct msi_op_stats *stats
     return low ? stats->calls + low : stats->calls;
 }
 
-/* The call of the rank with this key, or NULL. */
+/* The call of the rank with this key. NULL: none, or several, which are not numbered (message_seq.h). */
 static const struct msi_op_stats_call_ref *find(const struct msi_op_stats *stats, struct key wanted) {
     const struct msi_op_stats_call_ref *call = seek(stats, wanted);
-    if (!stats->call_count || call == stats->calls + stats->call_count) return NULL;
-    struct key found = key_of(stats, call);
-    return compare(&found, &wanted) == 0 ? call : NULL;
+    size_t n = 0, left = stats->call_count - (size_t)(call - stats->calls);
+    for (; n < 2 && n < left; n++) {
+        struct key found = key_of(stats, call + n);
+        if (compare(&found, &wanted) != 0) break;
+    }
+    return n == 1 ? call : NULL;
 }
 
 static const struct msi_op_stats_row *row_of(const struct cursor *cursor) {
@@ -212,6 +215,7 @@ static void match_messages(struct msi_summary *s, int rank) {
         int peer = recv.at->peer;
         if (!row_of(&recv)->message || recv.at->send || peer < 0 || peer >= s->n || !s->stats[peer]) continue;
         struct key key = key_of(stats, recv.at);
+        if (!find(stats, key)) continue;
         key.class = SEND;
         key.peer = rank;
         const struct msi_op_stats_call_ref *send = find(s->stats[peer], key);

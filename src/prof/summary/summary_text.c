@@ -1,5 +1,5 @@
 /*
- * summary_text.c - the summary as text of at most 94 columns, since "muster run" adds "[0] ". See summary.h.
+ * summary_text.c - the summary as text of at most 95 columns, since "muster run" adds "[0] ". See summary.h.
  *
  *     Operation           calls    mean *    tput *   busbw *   communication    waiting   transfer
  *         size                         ms      Gbps      Gbps         ms  % run         ms         ms

@@ -97,6 +97,8 @@ static const struct opt *option_of(const struct opt_command *command, const char
     }
     *value = equals ? equals + 1 : NULL;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    for (char *c = name; *c; c++)
+        if (*c == '_') *c = '-';
     return opt_find_name(command, name);
 }
 

@@ -52,18 +52,27 @@ static void add_machine(struct msi_json_out *out) {
     msi_json_put_object_end(out);
 }
 
-/* Writes a variable that is set; launchers share some, which are written once. */
-static void add_variable(struct msi_json_out *out, struct msi_table *written, const char *name) {
-    uint32_t before = written->n;
-    if (name && msi_variable(name) && msi_table_add(written, name, strlen(name)) == before)
-        msi_json_member_string(out, name, msi_variable(name));
+static void print_label(const char *label) {
+    printf("  %-*s ", LABEL_WIDTH, label);
 }
 
-/* Writes every variable of a launcher that is set. */
+/* Writes a variable that is set, without out as a line; launchers share some, which are written once. */
+static void add_variable(struct msi_json_out *out, struct msi_table *written, const char *name) {
+    uint32_t before = written->n;
+    const char *value = name ? msi_variable(name) : NULL;
+    if (!value || msi_table_add(written, name, strlen(name)) != before) return;
+    if (out) {
+        msi_json_member_string(out, name, value);
+    } else {
+        print_label(before == 0 ? "variables" : "");
+        printf("%s=%s\n", name, value);
+    }
+}
+
+/* Writes every variable of a launcher that is set: as members, or without out as lines. */
 static void add_variables(struct msi_json_out *out) {
     static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"};
     struct msi_table written = {0};
-    msi_json_member_object(out, "variables");
     for (size_t i = 0; i < msi_launcher_count; i++) {
         const struct msi_launcher *row = &msi_launchers[i];
         const struct msi_number_rule *const rules[] = {row->rank, row->size, row->local_rank,
@@ -75,7 +84,6 @@ static void add_variables(struct msi_json_out *out) {
         for (int k = 0; k < 2; k++) add_variable(out, &written, row->job[k]);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) add_variable(out, &written, others[i]);
-    msi_json_put_object_end(out);
     msi_table_free(&written);
 }
 
@@ -118,7 +126,9 @@ static bool add_discovery(struct msi_json_out *out, struct msi_address *master) 
     } else {
         add_found(out, &found);
     }
+    msi_json_member_object(out, "variables");
     add_variables(out);
+    msi_json_put_object_end(out);
     msi_json_put_object_end(out);
     return set_master(&found, master);
 }
@@ -153,10 +163,6 @@ void info_add_found(struct msi_json_out *out, const struct msi_settings *setting
     bool has_master = add_discovery(out, &master);
     add_network(out, settings, has_master ? &master : NULL);
     info_add_backends(out);
-}
-
-static void print_label(const char *label) {
-    printf("  %-*s ", LABEL_WIDTH, label);
 }
 
 static void print_line(const char *label, const char *value) {
@@ -198,30 +204,6 @@ static void print_master(const mst_discovery *found) {
     print_line("rank 0 is at", text);
 }
 
-/* Prints the variables of launchers that are set, one in each line. */
-static void print_variables(void) {
-    struct msi_buf object = {0};
-    struct msi_json_out out = msi_json_to(&object);
-    struct msi_json_text key, value;
-    struct msi_str member;
-    msi_json_put_object(&out);
-    add_variables(&out);
-    msi_json_put_object_end(&out);
-    struct msi_json outer = msi_json_of((const char *)object.data, object.len);
-    msi_json_object(&outer);
-    if (object.failed || !msi_json_key(&outer, &key) || !msi_json_raw(&outer, &member)) return;
-    struct msi_json in = msi_json_of(member.p, member.n);
-    msi_json_object(&in);
-    for (bool first = true; msi_json_key(&in, &key) && msi_json_string(&in, &value); first = false) {
-        struct msi_buf text = {0};
-        msi_json_add(value, &text);
-        print_label(first ? "variables" : "");
-        printf("%.*s=%s\n", (int)key.n, key.p, msi_buf_text(&text));
-        msi_buf_free(&text);
-    }
-    msi_buf_free(&object);
-}
-
 /* Prints who started this process. True if the address of the master is known. */
 static bool print_launcher(struct msi_address *master) {
     mst_discovery found = {.rank = -1};
@@ -239,7 +221,7 @@ static bool print_launcher(struct msi_address *master) {
                    found.local_size_from);
         print_master(&found);
     }
-    print_variables();
+    add_variables(NULL);
     return set_master(&found, master);
 }
 

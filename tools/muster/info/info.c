@@ -192,7 +192,7 @@ static bool is_given(const struct opt *option, const struct info_options *wanted
     const char *value = (const char *)wanted + option->offset,
                *preset = (const char *)&defaults + option->offset;
     _Static_assert(sizeof(long) == sizeof(const char *), "numbers and strings are compared alike");
-    return memcmp(value, preset, option->kind == OPT_FLAG ? sizeof(bool) : sizeof(long)) != 0;
+    return memcmp(value, preset, option->value ? sizeof(long) : sizeof(bool)) != 0;
 }
 
 /* Rejects options that would have no effect, and more than one request. */

@@ -1,11 +1,10 @@
 /*
- * match.c - matches events of different ranks and computes who waited for whom.
+ * match.c - matches events of different ranks and computes which rank waited for which.
  *
  * A collective is identified by its group and its sequence number there. If all ranks of the group have it,
  * the rank that began last is late, and the others waited for it. A message is identified by group, tag,
  * sender, receiver and sequence number; the receiver waited for the sender. prof/summary/comm_time.h defines
- * how long. The whole time of a failed call is waiting, for no rank in particular if it is unknown who came
- * last.
+ * how long. The whole time of a failed call is waiting, for no rank in particular, so it is not matched.
  */
 #include "report/report.h"
 
@@ -55,7 +54,7 @@ static void count_arrival(struct matching *p, const struct report_rank *r, struc
     struct match_key key;
     uint32_t before = p->keys.n;
     e->arrived = REPORT_UNKNOWN;
-    if (!key_of(p->job, r, e, &key)) return;
+    if (report_failed(p->job, e) || !key_of(p->job, r, e, &key)) return;
     e->arrived = report_add(&p->keys, &key, sizeof key);
     report_reserve(&p->matches, (size_t)e->arrived, &p->capacity, sizeof *p->matches);
     struct match *m = &p->matches[e->arrived];

@@ -4,7 +4,7 @@
  *   worlds.c      lists the traces of a directory by world;  merge.c  writes those of a world as one trace
  *   trace_line.c  parses a line of a trace;  trace_read.c  reads the trace of a rank;  job.c  reads all ranks
  *   fields.c      reads a JSON object by a table;  file.c  reads files;  memory.c  allocates memory
- *   match.c       matches the events of different ranks and computes who waited for whom
+ *   match.c       matches the events of different ranks and computes which rank waited for which
  *   table.c       times by operation and size;  op_times.c  their figures;  sites.c  times by call site
  *   flight.c      diagnosis from the flight recordings;  flight_file.c  reads one recording
  *   limits.c      lower bounds of the machine from limits.json

@@ -91,14 +91,14 @@ static void print_operations(const struct report_job *job) {
     for (int i = 0; i < job->n_ranks; i++) run += job->ranks[i]->times.run_ns;
     for (size_t i = 0; i < job->n_operations; i++) order[i] = &job->operations[i];
     qsort(order, job->n_operations, sizeof *order, by_comm);
-    printf("\nOperations, mean of all ranks                                    communication     waiting\n"
+    printf("\nOperations: calls of all ranks; times: mean of a rank            communication     waiting\n"
            "                             size  ranks     calls  ms/call*   busbw*         ms  %% run         "
            "ms\n");
     for (size_t i = 0; i < job->n_operations && i < OPERATIONS_SHOWN; i++)
         print_operation(job, order[i], run);
     if (job->n_operations > OPERATIONS_SHOWN)
         printf("and %zu more rows\n", job->n_operations - OPERATIONS_SHOWN);
-    printf("* in Gbps; without the shortest and the longest tenth of the calls\n");
+    printf("* trimmed mean: without the shortest and the longest tenth of the calls; busbw in Gbps\n");
     free(order);
 }
 

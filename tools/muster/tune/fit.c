@@ -3,14 +3,14 @@
  * first guess is a linear least-squares fit of relative errors without negative prices, by coordinate
  * descent. From there, or from the defaults if they are better, prices are changed as long as the selected
  * algorithms become faster. All prices stay within bounds that no machine exceeds. The measurements do not
- * determine a price that ends at a bound; it gets its default, and the others are fitted again.
+ * determine a price that ends at a bound, or on which none depends; it gets its default, and the others are
+ * fitted again.
  */
 #include "tune/tune.h"
 
 #include "base/median.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { SWEEPS = 20000, MOVES_MOST = 50 };
 
@@ -49,7 +49,6 @@ static double improve(struct rows *rows, int k, double *price) {
         square += rows->a[i][k] * rows->a[i][k];
         product += rows->a[i][k] * rows->left[i];
     }
-    if (square == 0) return 0; /* no measurement depends on it */
     double best = bounded(*price + product / square, k), change = best - *price;
     for (int i = 0; i < rows->n; i++) rows->left[i] -= rows->a[i][k] * change;
     double share = fabs(change) / *price;
@@ -134,6 +133,17 @@ static void fit(const struct tune *tune, const bool *kept, struct msi_model *mod
             continue;
 }
 
+/* Marks the prices on which no measurement depends; returns their number. */
+static int mark_unused(const struct tune *tune, bool *kept) {
+    int n = 0;
+    for (int k = 0; k < MSI_COST_TERMS; k++) {
+        kept[k] = true;
+        for (int i = 0; i < tune->n; i++) kept[k] &= tune->points[i].amounts[k] == 0;
+        n += kept[k];
+    }
+    return n;
+}
+
 /* Marks the prices at a bound; returns their number. */
 static int mark_at_bounds(const struct msi_model *model, bool *kept) {
     int n = 0;
@@ -147,8 +157,7 @@ static int mark_at_bounds(const struct msi_model *model, bool *kept) {
 }
 
 int tune_fit(const struct tune *tune, struct msi_model *model, bool kept[MSI_COST_TERMS]) {
-    int n = 0, more;
-    memset(kept, 0, MSI_COST_TERMS * sizeof *kept);
+    int n = mark_unused(tune, kept), more;
     do {
         fit(tune, kept, model);
         n += more = mark_at_bounds(model, kept);

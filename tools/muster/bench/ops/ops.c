@@ -147,21 +147,25 @@ void ops_begin_table(struct ops_bench *b) {
     memset(b->samples, 0, sizeof b->samples);
 }
 
-/* Selects the setting with the shorter times, by their geometric mean over the sizes that both have. */
+/*
+ * Selects the setting with more measured sizes. If both have as many: with the shorter times, by their
+ * geometric mean over the sizes that both have.
+ */
 static void select_setting(struct ops_bench *b, int backend) {
     struct ops_table *t = &b->table;
     double log_ratio = 0;
-    int n = 0;
+    int n = 0, more = 0; /* sizes of both; how many more the bound ranks have */
     t->bound[backend] = b->o.bind;
     if (!ops_tries_both(&b->backends[backend])) return;
     for (int i = 0; i < t->what.n_sizes; i++) {
         struct ops_samples *loose = &b->samples[backend][0][i], *bound = &b->samples[backend][1][i];
+        more += (bound->n > 0) - (loose->n > 0);
         if (loose->n == 0 || bound->n == 0) continue;
         log_ratio += log(msi_median(loose->us, loose->n) / msi_median(bound->us, bound->n));
         n++;
     }
-    t->bound[backend] = log_ratio > 0;
-    t->gain[backend] = n > 0 ? exp(fabs(log_ratio) / n) : 0;
+    t->bound[backend] = more != 0 ? more > 0 : log_ratio > 0;
+    t->gain[backend] = n > 0 ? exp((t->bound[backend] ? log_ratio : -log_ratio) / n) : 0;
 }
 
 /* Sets the figures of the current table; false if there are none. */
@@ -221,7 +225,7 @@ static void finish_table(struct ops_bench *b) {
 static bool run_all(struct ops_bench *b) {
     bool proceed = true;
     long at = 0;
-    count_trials(b);
+    announce(b);
     for (;;) {
         ops_begin_table(b);
         if (!proceed || !next_case(b, &at, &b->table.what)) return proceed;
@@ -241,7 +245,6 @@ static void remove_unusable(struct ops_bench *b) {
 }
 
 static int measure(struct ops_bench *b) {
-    announce(b);
     bool proceed = ops_prepare(b) && (!b->o.limits || limits_measure(&b->limits, &b->ranks));
     if (proceed) ops_print_head(b);
     remove_unusable(b);

@@ -120,19 +120,21 @@ static void print_figure(const struct ops_bench *b, const struct ops_table *r, i
 
 /* Wrong results, failures, missing support, and the faster setting of a backend with several threads. */
 void ops_print_notes(const struct ops_bench *b, const struct ops_table *t) {
+    const char *form = ops_is_alone(b) && t->what.in_place ? "in place: " : "";
     for (int backend = 0; backend < b->n_backends; backend++) {
         const char *name = b->backends[backend].name;
         size_t wrong = 0;
         for (int i = 0; i < t->what.n_sizes; i++) wrong += t->at[backend][i].wrong;
-        if (wrong > 0) printf("%s: WRONG: %zu elements; the first: %s\n", name, wrong, t->wrong[backend]);
+        if (wrong > 0)
+            printf("%s: %sWRONG: %zu elements; the first: %s\n", name, form, wrong, t->wrong[backend]);
         if (t->gain[backend] > 0)
-            printf("%s: its ranks are %s, which is %.2f times as fast as %s\n", name,
+            printf("%s: %sits ranks are %s, which is %.2f times as fast as %s\n", name, form,
                    t->bound[backend] ? "bound to processors" : "not bound to processors", t->gain[backend],
                    t->bound[backend] ? "unbound" : "bound");
         if (t->unsupported[backend][0] != '\0')
-            printf("%s: not supported: %s\n", name, t->unsupported[backend]);
+            printf("%s: %snot supported: %s\n", name, form, t->unsupported[backend]);
         else if (t->why[backend][0] != '\0')
-            printf("%s: failed: %s\n", name, t->why[backend]);
+            printf("%s: %sfailed: %s\n", name, form, t->why[backend]);
     }
 }
 

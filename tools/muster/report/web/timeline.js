@@ -136,7 +136,7 @@ function describe(event) {
   add("call site", [kindText(kind, "site"), kindText(kind, "function")].filter(Boolean).join(" in "));
   add("begin", showTime(event.begin / 1e3) + ` (${plain(event.begin / 1e3, 3)} \u00b5s)`);
   add("time", showTime(event.took / 1e3) + ` (${plain(event.took / 1e3, 3)} \u00b5s)`);
-  add("communication", showTime(event.comm / 1e3) + (Number.isNaN(event.arrived) ? "" : `, waiting ${showTime(event.wait / 1e3)}`));
+  add("communication", showTime(event.comm / 1e3) + (event.failed || !Number.isNaN(event.arrived) ? `, waiting ${showTime(event.wait / 1e3)}` : ""));
   if (event.queued >= 0) add("queued", showTime(event.queued / 1e3));
   if (event.work && event.waited >= 0) add("in mst_wait", showTime(event.waited / 1e3) +
     `, overlap ${showTime((event.took - event.comm) / 1e3)}`);
