@@ -97,8 +97,8 @@ mst_status mst_abort_with(mst_group *group, const char *reason, const mst_abort_
 
 /*
  * Acknowledges the ranks of the group (NULL: the default world) that have died: receives and probes with
- * MST_ANY_SOURCE do not fail any more because of them. Writes their group ranks, at most max, to ranks, and
- * their number to *n. Both may be NULL, with max 0.
+ * MST_ANY_SOURCE do not fail any more because of them, unless a collective has failed the group. Writes
+ * their group ranks, at most max, to ranks, and their number to *n. Both may be NULL, with max 0.
  */
 mst_status mst_ack_lost_ranks(mst_group *group, int *ranks, int max, int *n);
 

@@ -34,6 +34,8 @@ mst_status mst_init_with(const mst_init_options *given) {
         mst_group *world;
         st = msi_world_open(&options, &world);
         if (st == MST_OK) msi_set_default_world(world);
+    } else {
+        st = msi_group_check_use(msi_default_world());
     }
     pthread_mutex_unlock(&default_lock);
     return st;

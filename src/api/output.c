@@ -54,8 +54,9 @@ static int print(const char *prefix, const char *format, va_list args) {
 }
 
 static int current_rank(void) {
-    if (mst_is_initialized()) last_rank = mst_get_rank(NULL);
-    return last_rank; /* a program may print after its world has ended */
+    int rank = mst_is_initialized() ? mst_get_rank(NULL) : -1;
+    if (rank >= 0) last_rank = rank;
+    return last_rank; /* a program may print after its world has ended, or in a forked process */
 }
 
 int mst_printf(const char *format, ...) {

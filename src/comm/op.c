@@ -74,7 +74,8 @@ __attribute__((noinline)) static uint32_t sign_special(struct msi_op *op, int ra
     if (splits) s->count = 0;
     uint64_t extra = uneven ? hash_counts(desc, ranks) : 0;
     if (op->flags & (MSI_SIGNED_BYTES | MSI_SIGNED_COALESCED)) extra ^= sign_whole(op);
-    if (op->user) extra ^= (uint64_t)op->user->unit << 48; /* ranks divide tensors at units */
+    /* Ranks divide tensors at units. The signature has a part of the operation's number only. */
+    if (op->user) extra ^= (uint64_t)op->user->unit << 48 ^ (uint64_t)desc->op << 16;
     return mix(desc, s, uneven ? 0 : desc->count, extra);
 }
 

@@ -221,7 +221,7 @@ const char *msi_group_show(const mst_group *group, char *out, size_t size) {
     else if (group->size == 0)
         snprintf(out, size, "an empty group");
     else
-        snprintf(out, size, "a group of %d ranks", group->size);
+        snprintf(out, size, "a group of %d rank%s", group->size, group->size == 1 ? "" : "s");
     return out;
 }
 

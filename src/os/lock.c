@@ -1,7 +1,9 @@
 /* lock.c - see lock.h. */
 #include "os/lock.h"
+#include "base/fence.h"
 #include "os/clock.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -11,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 100, MISSED_MS = 1 };
+enum { SPINS = 100, MISSED_MS = 1, FORBIDDEN_US = 10000 };
 
 /* Sleeps while *word is value, until the deadline at the latest. */
 static void sleep_while(_Atomic uint32_t *word, uint32_t value, int64_t deadline) {
@@ -45,14 +47,19 @@ void msi_lock_wake(_Atomic uint32_t *word) {
 static bool has_membarrier;
 
 static void find_membarrier(void) {
-#ifndef __SANITIZE_THREAD__ /* it does not know membarrier */
+#ifndef MSI_WITH_TSAN /* it does not know membarrier */
     has_membarrier = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 #endif
 }
 
 /* A fence in all threads of the process that run; the others have executed one. */
-static bool fence_all(void) {
-    return !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+static void fence_all(void) {
+    while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
+        bool again = errno == ENOMEM;
+        usleep(
+            FORBIDDEN_US); /* if a filter forbids it now, the stores of the other thread arrive meanwhile */
+        if (!again) return;
+    }
 }
 
 bool msi_lock_share(struct msi_lock *lock) {
@@ -64,7 +71,7 @@ bool msi_lock_share(struct msi_lock *lock) {
         return true;
     }
     atomic_store_explicit(&lock->shared, 1, memory_order_relaxed);
-    while (first && !fence_all()) sleep_while(&lock->held, 1, msi_deadline(MISSED_MS)); /* out of memory */
+    if (first) fence_all();
     if (!atomic_load_explicit(&lock->busy, memory_order_acquire)) return true;
     atomic_store_explicit(&lock->held, 0, memory_order_release);
     return false;

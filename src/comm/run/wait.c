@@ -108,13 +108,24 @@ static void check_slow(struct msi_comm *comm, struct mst_work *work, int64_t now
     if (now >= work->slow.due) msi_comm_write_slow(comm, work);
 }
 
+static mst_status say_sender_died(struct msi_comm *comm, int rank) {
+    char who[200];
+    msi_fail(MST_ERR_PEER_LOST, "call mst_ack_lost_ranks, then repeat the call to wait for the other ranks",
+             "%s died, and might have sent the message", msi_comm_show(comm, rank, who, sizeof who));
+    return msi_blame(MST_ERR_PEER_LOST, msi_comm_global(comm, rank));
+}
+
 /* Fails an operation that needs a lost rank, unless that rank did its part before it was lost. */
 static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     int lost = lost_peer(comm, work);
     if (lost < 0) return false;
     /* A rank that fails announces it before it leaves. */
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
-    msi_comm_fail(comm, work, msi_comm_say_lost(comm, lost, msi_op_is_message(&work->op)), lost);
+    bool message = msi_op_is_message(&work->op);
+    mst_status st = msi_comm_say_lost(comm, lost, message);
+    if (message && msi_comm_peer(work) < 0 && comm->hooks.has_died(comm->hooks.context, lost))
+        st = say_sender_died(comm, lost);
+    msi_comm_fail(comm, work, st, lost);
     return true;
 }
 

@@ -23,7 +23,7 @@ static void print_group(const struct msi_flight_group *group, struct msi_buf *to
     else if (group->known && group->size <= LISTED_MOST)
         print_members(group, to);
     else if (group->size)
-        msi_buf_add_format(to, "a group of %d ranks", group->size);
+        msi_buf_add_format(to, "a group of %d rank%s", group->size, group->size == 1 ? "" : "s");
     else
         msi_buf_add_format(to, "a group");
 }

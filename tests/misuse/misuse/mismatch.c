@@ -417,6 +417,20 @@ static mst_status blocking_and_not(void) {
     mst_status st = mst_all_reduce(out, SMALL, MST_F32, .group = group, .work = &begun);
     return st == MST_OK ? mst_wait(begun) : st;
 }
+static void keep(void *inout, const void *other, size_t count, mst_dtype dtype, void *arg) {
+    (void)inout, (void)other, (void)count, (void)dtype, (void)arg;
+}
+/* Rank ODD has created 224 more operations: the bytes of both in the signature are equal. */
+static mst_status user_operations(void) {
+    mst_op op = MST_SUM;
+    for (int i = 0; i <= (ODDLY ? 224 : 0); i++) {
+        if (i > 0) mst_op_free(op);
+        if (mst_op_create(keep, NULL, &op) != MST_OK) return MST_ERR_INTERNAL;
+    }
+    mst_status st = mst_all_reduce(out, SMALL, MST_F32, .op = op, OPTIONS);
+    mst_op_free(op);
+    return st;
+}
 static mst_status options_that_may_differ(void) {
     if (ODDLY)
         return mst_all_reduce(out, SMALL, MST_F32, .in = in, .log_name = "odd", .timeout_ms = 20000, OPTIONS);
@@ -444,6 +458,7 @@ static mst_status options_that_may_differ(void) {
 const struct ranks_case mismatch_cases[] = {
     MISMATCH(reduce_among_all_reduce, REDUCE, ALL_REDUCE),
     MISMATCH(all_reduce_among_reduce, ALL_REDUCE, REDUCE),
+    MISMATCH(user_operations, ALL_REDUCE, ALL_REDUCE),
     MISMATCH(large_reduce_among_all_reduce, REDUCE, ALL_REDUCE),
     MISMATCH(gather_among_scatter, GATHER, SCATTER),
     MISMATCH(scatter_among_gather, SCATTER, GATHER),

@@ -150,7 +150,7 @@ static void check_traces(struct report_job *job) {
 mst_status report_read_dir(struct report_job *job, const struct report_worlds *worlds) {
     const char *dir = worlds->dir;
     if (worlds->n == 0 && worlds->n_flights == 0)
-        return msi_fail(MST_ERR_NOT_FOUND, "run the program with MUSTER_TRACE set to this directory",
+        return msi_fail(MST_ERR_NOT_FOUND, "record a run with muster run --trace and this directory",
                         "%s has no rank-R" REPORT_TRACE_SUFFIX " and no rank-R" REPORT_FLIGHT_SUFFIX, dir);
     job->dir = dir;
     report_add(&job->strings, "", 0);

@@ -218,6 +218,10 @@ static void release(struct launch *l) {
 
 static int check_and_run(struct run_options *o, char **operands, int n_operands) {
     struct launch launch = {0};
+    enum bind_how how;
+    /* The program may have become the value of the option. */
+    if (n_operands == 0 && o->bind && bind_read("bind", o->bind, &how) != MST_OK)
+        return opt_failed(&run_command);
     if (n_operands == 0)
         return opt_mistake(&run_command,
                            "a program is missing; usage: muster run [options] program [argument ...]");

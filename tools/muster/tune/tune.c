@@ -189,6 +189,19 @@ static int run_rank(const char *rank, struct tune *tune) {
     return status;
 }
 
+/* Looks before the measurements; leaves the file as it is. */
+static bool can_write(const char *path) {
+    bool existed = access(path, F_OK) == 0;
+    FILE *file = fopen(path, "ae");
+    if (!file) {
+        fprintf(stderr, "muster tune: cannot write %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    fclose(file);
+    if (!existed) unlink(path);
+    return true;
+}
+
 int cmd_tune(int argc, char **argv) {
     static struct tune tune;
     char *args[ARGS_MOST], **operands; /* opt_parse may change the order */
@@ -200,5 +213,6 @@ int cmd_tune(int argc, char **argv) {
     if (status != OPT_PROCEED) return status;
     if (n > 0) return opt_mistake(&command, "unexpected argument '%s'", operands[0]);
     const char *rank = getenv("RANK");
+    if (!rank && tune.o.output && !can_write(tune.o.output)) return EXIT_FAILED;
     return rank ? run_rank(rank, &tune) : start_ranks(&tune.o, argc, argv);
 }
