@@ -52,6 +52,8 @@ struct msi_comm_hooks {
     bool (*is_gone)(void *context, int rank);
     /* Is the group rank known to have died? */
     bool (*has_died)(void *context, int rank);
+    /* The rank of the group that was lost first, if no call has reported a loss yet; else -1. */
+    int (*unreported)(void *context);
     /* Has the program acknowledged that the group rank died? */
     bool (*is_acknowledged)(void *context, int rank);
     /* Fails with MST_ERR_PEER_LOST. Blames the rank that was lost first, because others may have ended as a

@@ -87,6 +87,8 @@ mst_status msi_comm_say_lost(struct msi_comm *comm, int rank, bool only_it) {
     if (msi_comm_has_ended(comm, rank) || comm->hooks.is_gone(context, rank) ||
         !msi_comm_has_left(comm, rank))
         return comm->hooks.say_lost(context, rank, only_it);
+    int cause = comm->hooks.unreported(context); /* because of which it may have left */
+    if (cause >= 0) return comm->hooks.say_lost(context, cause, false);
     return msi_fail(MST_ERR_PEER_LOST,
                     "let all ranks finish their calls on a group before one of them destroys it",
                     "%s has destroyed %s", msi_comm_show(comm, rank, who, sizeof who),
@@ -104,11 +106,11 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
         mst_status reported = msi_failure_report_read(comm, -1, &culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, culprit));
-        if (comm->hooks.is_gone(context, rank) || (only_it && msi_comm_has_left(comm, rank)))
-            return msi_comm_say_lost(comm, rank, only_it);
-        int other = only_it ? -1 : find_lost(comm);
+        if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
+        int other = only_it ? comm->hooks.unreported(context) : find_lost(comm);
         if (other >= 0) return msi_comm_say_lost(comm, other, false);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
+    if (msi_comm_has_left(comm, rank)) return msi_comm_say_lost(comm, rank, only_it);
     msi_comm_show(comm, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
         return msi_fail(status, "check the limits of this process on memory, mappings and descriptors",

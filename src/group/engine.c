@@ -38,6 +38,14 @@ static bool has_died(void *context, int rank) {
     return how_gone(context, rank) == 'D';
 }
 
+static int unreported(void *context) {
+    mst_group *group = context;
+    pthread_mutex_lock(&group->world->lock);
+    int rank = group->lost < 0 ? msi_group_first_lost(group) : -1;
+    pthread_mutex_unlock(&group->world->lock);
+    return rank < 0 ? -1 : msi_group_rank_of(group, rank);
+}
+
 static bool is_acknowledged(void *context, int rank) {
     mst_group *group = context;
     pthread_mutex_lock(&group->world->lock);
@@ -164,8 +172,9 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
-    struct msi_comm_hooks hooks = {group,    msi_group_exec, refresh, is_gone, has_died, is_acknowledged,
-                                   say_lost, global,         address, show,    agree,    look};
+    struct msi_comm_hooks hooks = {group,      msi_group_exec,  refresh,  is_gone, has_died,
+                                   unreported, is_acknowledged, say_lost, global,  address,
+                                   show,       agree,           look};
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

@@ -280,8 +280,7 @@ mst_status msi_group_fail_lost(const mst_group *group, int rank, char event) {
     return msi_blame(st, rank);
 }
 
-/* The rank of the group that was lost first, because others may have left as a consequence; -1: none. */
-static int first_lost(const mst_group *group) {
+int msi_group_first_lost(const mst_group *group) {
     const struct msi_lost_rank *lost = group->world->lost_ranks;
     int first = -1;
     for (int i = 0; i < group->size; i++) {
@@ -298,7 +297,7 @@ mst_status msi_group_check(mst_group *group, bool read) {
     if (st != MST_OK) return st;
     char event = 0;
     pthread_mutex_lock(&world->lock);
-    if (group->lost < 0) group->lost = first_lost(group);
+    if (group->lost < 0) group->lost = msi_group_first_lost(group);
     if (group->lost >= 0) event = world->lost_ranks[group->lost].event;
     pthread_mutex_unlock(&world->lock);
     return group->lost >= 0 ? msi_group_fail_lost(group, group->lost, event) : MST_OK;

@@ -284,6 +284,9 @@ char msi_world_rank_event(struct msi_world *world, int rank);
  */
 mst_status msi_group_check(mst_group *group, bool read);
 
+/* Under the world's lock: the global rank of the group that was lost first, because others may have left as a
+ * consequence; -1: none. */
+int msi_group_first_lost(const mst_group *group);
 /* See mst_ack_lost_ranks. */
 mst_status msi_group_acknowledge(mst_group *group, int *ranks, int max, int *n);
 /* Fails because a global rank is lost; event as in struct msi_lost_rank. */
