@@ -242,6 +242,13 @@ static const struct msi_call_signature *signature_here(const struct msi_comm *co
     return &msi_shm_region_own(msi_native(comm)->peers.region)->slots[seq % MSI_SLOTS].signature;
 }
 
+/* Was the operation rejected, or the earlier one that this rank is in? Then the failure says so. */
+static bool find_rejection(struct msi_comm *comm, const struct mst_work *own, uint64_t seq, int *rejecter) {
+    if (msi_rejection_read(comm, seq, signature_here(comm, own, seq), rejecter) != MST_OK) return true;
+    return !msi_op_is_message(&own->op) && own->seq && own->seq < seq &&
+           msi_rejection_read(comm, own->seq, &own->op.signature, rejecter) != MST_OK;
+}
+
 /* Fails the communicator because another rank has announced that it failed. */
 static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     char who[200], what[200], here[200], blamed[400];
@@ -256,8 +263,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     if (culprit == comm->rank) culprit = rank; /* only the other rank knows why it blames this one */
     struct mst_work *own = msi_comm_next_active(comm, NULL);
     int rejecter;
-    if (status == MST_ERR_MISMATCH &&
-        msi_rejection_read(comm, seq, signature_here(comm, own, seq), &rejecter) != MST_OK) {
+    if (status == MST_ERR_MISMATCH && find_rejection(comm, own, seq, &rejecter)) {
         culprit = rejecter;
     } else if (status == MST_ERR_PEER_LOST) {
         comm->hooks.refresh(context);
