@@ -232,6 +232,18 @@ static void what_is_not_over_stays(void **state) {
 }
 
 /* Groups of one name at a time, of two worlds: they differ, and their lines come free when they end. */
+/* Lines 1 to 64 of two operations whose names are any distance apart. */
+static void call_sites_have_keys_of_their_own(void **state) {
+    (void)state;
+    for (uintptr_t distance = 16; distance < 1 << 20; distance += 16) {
+        const char *names[] = {(const char *)(uintptr_t)0x555555560000,
+                               (const char *)(0x555555560000 + distance)};
+        uint64_t first = msi_flight_key(names[0], &(mst_site){"a.c", "f", 32});
+        for (int line = 1; line <= 64; line++)
+            assert_int_not_equal(msi_flight_key(names[1], &(mst_site){"a.c", "f", line}), first);
+    }
+}
+
 static void groups_come_and_go(void **state) {
     mst_site site = {"a.c", "f", 1};
     uint32_t lines[MSI_FLIGHT_GROUPS], none = MSI_FLIGHT_GROUPS - 1;
@@ -423,6 +435,7 @@ int main(void) {
         cmocka_unit_test_setup(whatever_the_bytes_are_the_file_is_json, set_up),
         cmocka_unit_test(what_goes_on_is_read),
         cmocka_unit_test(what_is_not_over_stays),
+        cmocka_unit_test(call_sites_have_keys_of_their_own),
         cmocka_unit_test(groups_come_and_go),
         cmocka_unit_test(what_another_process_records_is_never_torn),
         cmocka_unit_test(a_file_is_whole_or_as_it_was),

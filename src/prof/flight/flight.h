@@ -118,9 +118,13 @@ void msi_flight_group_remove(uint32_t group);
 /* Key of the call site in each entry; 0: free. Stored (release) after its texts, loaded (acquire) below. */
 __attribute__((visibility("hidden"))) extern _Atomic uint64_t msi_flight_keys[MSI_FLIGHT_SITES];
 
-/* Made of addresses and the line, since sites of one program differ in their low bits. Never 0. */
+/*
+ * Made of addresses and the line. The product changes bits in which addresses of one program do not differ:
+ * a line that is only shifted can cancel the distance of two operation names. Never 0.
+ */
 static inline uint64_t msi_flight_key(const char *operation, const mst_site *site) {
-    return (msi_rank_state_key(operation, site) ^ (uint64_t)(uint32_t)site->line << 11) | UINT64_C(1) << 63;
+    uint64_t line = (uint32_t)site->line * UINT64_C(0xD6E8FEB86659FD93);
+    return (msi_rank_state_key(operation, site) ^ line) | UINT64_C(1) << 63;
 }
 
 static inline unsigned msi_flight_slot(uint64_t key) {
