@@ -40,7 +40,9 @@ extern "C" {
     MST_OPTION(bool set_env);                                                                                \
     MST_OPTION(bool verbose);            /* print what was discovered on standard error in one line */       \
     MST_OPTION(const char *backend);     /* see mst_get_backend; NULL: MUSTER_BACKEND */                     \
-    MST_OPTION(const char *comm_device); /* as in FlexLLMGen: "cpu" is native, "gpu" is nccl */
+    MST_OPTION(const char *comm_device); /* as in FlexLLMGen: "cpu" is native, "gpu" is nccl */              \
+    /* Join a world that runs already, when its ranks call mst_grow_world; also MUSTER_JOIN=1. */            \
+    MST_OPTION(bool join);
 typedef struct mst_init_options {
     mst_init_options_fields
 } mst_init_options;

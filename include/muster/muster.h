@@ -11,6 +11,7 @@
 #include <muster/output.h>
 #include <muster/pipeline.h>
 #include <muster/prof.h>
+#include <muster/recovery.h>
 #include <muster/status.h>
 #include <muster/store.h>
 #include <muster/types.h>

@@ -20,6 +20,8 @@
       "Default deadline of every other wait, in milliseconds.")                                              \
     X(slow_s, "MUSTER_SLOW_S", NUMBER, "10", 0, 86400,                                                       \
       "Seconds after which a rank that waits for others writes one line with their names; 0: never.")        \
+    X(join, "MUSTER_JOIN", NUMBER, "0", 0, 1,                                                                \
+      "1: the process joins a world that runs already, when its ranks call mst_grow_world.")                 \
     X(discovery, "MUSTER_DISCOVERY", NUMBER, "1", 0, 1,                                                      \
       "1: rank and size come from the launcher; 0: only from RANK and WORLD_SIZE.")                          \
     X(socket_ifname, "MUSTER_SOCKET_IFNAME", TEXT, "", 0, 0,                                                 \

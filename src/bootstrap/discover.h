@@ -25,6 +25,9 @@ struct msi_join_spec {
     char url_from[200];    /* where the url came from, for messages */
     const char *advice;    /* how to set rank 0's address with this launcher; NULL: not needed */
     const char *backend;   /* of the world; the same on all ranks */
+    /* Called from time to time while ranks are missing: fails if one of them will never come. NULL: none. */
+    mst_status (*check)(void *context);
+    void *check_context;
 };
 
 /*

@@ -24,6 +24,7 @@ struct join {
     char host_name[MSI_HOST_MAX], address[64];
     struct msi_topology topology;
     bool reported;   /* another rank has reported the failure */
+    bool checked;    /* spec->check has failed */
     bool registered; /* this process is the rank of the world under prefix */
     char segment_key[MSI_KEY_MAX], offer[MSI_OFFER_MAX], params[PARAMS_MAX];
 };
@@ -194,18 +195,44 @@ static uint64_t location_of(const struct join *join) {
     return location ? location : 1;
 }
 
+/* The wait is interrupted for a slow line and for the check. */
+static struct msi_wait next_part(const struct join *join, const struct msi_slow *slow) {
+    enum { CHECK_MS = 100 };
+    struct msi_wait part = msi_slow_part(slow, join->wait);
+    int64_t soon = msi_deadline(CHECK_MS);
+    if (join->spec->check && soon < part.deadline) part.deadline = soon;
+    return part;
+}
+
 /* Runs the requests of arrive, of which the last two wait; writes a line if that takes long. */
 static mst_status wait_for_all(struct join *join, struct msi_store_rpc *x, size_t n) {
     struct msi_slow slow = msi_slow_begin(join->settings->slow_s, msi_now());
-    struct msi_wait part = msi_slow_part(&slow, join->wait);
+    struct msi_wait part = next_part(join, &slow);
     mst_status st = msi_store_exec(join->store, &part, x, n);
-    if (st != MST_ERR_TIMEOUT || !msi_slow_is_due(&slow, join->wait->deadline)) return st;
-    msi_join_write_slow(join->store, join->prefix, join->spec, &slow, join->wait->deadline);
-    struct msi_store_rpc again[] = {{.req = x[n - 2].req}, {.req = x[n - 1].req}};
-    again[1].req.number = -again[1].req.number; /* this rank was counted */
-    st = msi_store_exec(join->store, join->wait, again, 2);
-    msi_store_rpc_free(again, 2);
+    while (st == MST_ERR_TIMEOUT && part.deadline < join->wait->deadline) {
+        if (msi_slow_is_due(&slow, join->wait->deadline))
+            msi_join_write_slow(join->store, join->prefix, join->spec, &slow, join->wait->deadline);
+        st = join->spec->check ? join->spec->check(join->spec->check_context) : MST_OK;
+        join->checked = st != MST_OK;
+        if (st != MST_OK) return st;
+        struct msi_store_rpc again[] = {{.req = x[n - 2].req}, {.req = x[n - 1].req}};
+        again[1].req.number = -again[1].req.number; /* this rank was counted */
+        part = next_part(join, &slow);
+        st = msi_store_exec(join->store, &part, again, 2);
+        msi_store_rpc_free(again, 2);
+    }
     return st;
+}
+
+/* A rank is lost. If all ranks had arrived before, the world has formed: its first call reports the loss. */
+static mst_status explain_loss(struct join *join) {
+    char key[MSI_KEY_MAX];
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_ADD, .key = msi_key(key, "%sarrived", join->prefix)}};
+    mst_status st = msi_store_exec(join->store, &wait, &x, 1);
+    bool formed = st == MST_OK && msi_store_reply_number(&x) >= join->spec->world_size;
+    msi_store_rpc_free(&x, 1);
+    return formed ? MST_OK : msi_join_explain_loss(join->store, join->prefix, join->spec->rank);
 }
 
 /* Adds this rank to the members and waits until all ranks have arrived. */
@@ -244,8 +271,8 @@ static mst_status arrive(struct join *join) {
     msi_store_rpc_free(x, N);
     msi_buf_free(&entry);
     msi_buf_free(&location_entry);
-    join->reported = st == MST_ERR_PEER_LOST;
-    if (join->reported) st = msi_join_explain_loss(join->store, join->prefix, join->spec->rank);
+    join->reported = st == MST_ERR_PEER_LOST && !join->checked;
+    if (join->reported) st = explain_loss(join);
     if (!join->reported && st == MST_ERR_TIMEOUT)
         st = msi_join_explain_missing(join->store, join->prefix, join->spec);
     return st;

@@ -206,8 +206,11 @@ void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *fa
     char key[KEY_MAX], text[GAVE_UP_MAX];
     snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status, failure->culprit,
              failure->message);
-    struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_COMPARE_SET, .key = gave_up_key(comm, key), .desired = msi_cstr(text)}};
+    struct msi_store_req first = {
+        .op = MSI_OP_COMPARE_SET, .key = gave_up_key(comm, key), .desired = msi_cstr(text)};
+    struct msi_store_req last = {.op = MSI_OP_SET, .key = first.key, .value = first.desired};
+    /* An abort also ends waits that a failure does not end. */
+    struct msi_store_rpc x = {.req = failure->culprit <= MSI_BLAMES_ABORT ? last : first};
     exec(comm, &x, 1);
     msi_store_rpc_free(&x, 1);
 }
@@ -223,10 +226,11 @@ mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit) 
     if (sscanf(text, "%d %d %d %n", &rank, &status, &blamed, &used) != 3 || used == 0) return MST_OK;
     if (rank < 0 || rank >= comm->size || rank == comm->rank || status <= 0 || status >= MST_STATUS_COUNT)
         return MST_OK;
-    if (blamed == MSI_BLAMES_ABORT) {
-        *culprit = rank;
+    if (blamed <= MSI_BLAMES_ABORT) {
+        int cause = MSI_BLAMES_ABORT - 1 - blamed;
+        *culprit = cause >= 0 && cause < comm->size ? cause : rank;
         msi_fail((mst_status)status, "the group must be recreated", "%s", text + used);
-        return msi_blame((mst_status)status, msi_comm_global(comm, rank));
+        return msi_blame((mst_status)status, msi_comm_global(comm, *culprit));
     }
     if (by != -1 && by != rank) return MST_OK;
     *culprit = blamed >= 0 && blamed < comm->size && blamed != comm->rank ? blamed : rank;

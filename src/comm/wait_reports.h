@@ -40,7 +40,9 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
  * that it blames. by is the rank whose report counts; -1: any. An abort counts from any rank. */
-enum { MSI_ABORTS_ONLY = -2, MSI_BLAMES_ABORT = -2 };
+enum { MSI_ABORTS_ONLY = -2 };
+/* The culprit of an abort; less by 1 + R if its cause is the loss of rank R. */
+enum { MSI_BLAMES_ABORT = -2 };
 mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit);
 
 enum { MSI_REJECTED_KEYS = 8 };

@@ -5,27 +5,58 @@
 
 #include <stdio.h>
 
+enum { WHERE_MAX = 160 };
+
+/* The messages of an abort, and the group rank that they blame; -1: this rank. */
+struct abort {
+    int cause;
+    char own[500], others[600];
+};
+
+/* " at train.c:33 (step)" */
+static const char *show_site(const mst_site *site, char where[WHERE_MAX]) {
+    where[0] = '\0';
+    if (site->file)
+        snprintf(where, WHERE_MAX, " at %.80s:%d (%.50s)", msi_base_name(site->file), site->line,
+                 site->function);
+    return where;
+}
+
 /* Ends the communicator for a kind of memory, which is made if no call has needed it: later calls find it. */
-static mst_status abort_comm(mst_group *group, mst_memory memory, const char *own, const char *others) {
+static mst_status abort_comm(mst_group *group, mst_memory memory, const struct abort *a) {
     struct msi_comm *comm;
     mst_status st = msi_group_comm_of(group, memory, &comm);
-    if (st == MST_OK) msi_comm_abort(comm, own, others);
+    if (st == MST_OK) msi_comm_abort(comm, a->cause, a->own, a->others);
+    return st;
+}
+
+static mst_status abort_comms(mst_group *group, const struct abort *a) {
+    mst_status st = abort_comm(group, MST_MEMORY_HOST, a);
+    if (st == MST_OK && group->backends.of[MST_MEMORY_CUDA]) st = abort_comm(group, MST_MEMORY_CUDA, a);
     return st;
 }
 
 mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *reason) {
-    char show[96], who[MSI_PROCESS_MAX + 32], where[160] = "", what[400], own[500], others[600];
-    if (site->file)
-        snprintf(where, sizeof where, " at %.80s:%d (%.50s)", msi_base_name(site->file), site->line,
-                 site->function);
-    snprintf(what, sizeof what, "aborted %s%s%s%.200s", msi_group_show(group, show, sizeof show), where,
-             reason && *reason ? ": " : "", reason ? reason : "");
-    snprintf(own, sizeof own, "this rank %s", what);
-    snprintf(others, sizeof others, "%s %s", msi_rank_show(group, group->world->rank, who, sizeof who), what);
-    mst_status st = abort_comm(group, MST_MEMORY_HOST, own, others);
-    if (st == MST_OK && group->backends.of[MST_MEMORY_CUDA])
-        st = abort_comm(group, MST_MEMORY_CUDA, own, others);
-    return st;
+    char show[96], who[MSI_PROCESS_MAX + 32], where[WHERE_MAX], what[400];
+    struct abort a = {.cause = -1};
+    snprintf(what, sizeof what, "aborted %s%s%s%.200s", msi_group_show(group, show, sizeof show),
+             show_site(site, where), reason && *reason ? ": " : "", reason ? reason : "");
+    snprintf(a.own, sizeof a.own, "this rank %s", what);
+    snprintf(a.others, sizeof a.others, "%s %s", msi_rank_show(group, group->world->rank, who, sizeof who),
+             what);
+    return abort_comms(group, &a);
+}
+
+mst_status msi_group_leave_calls(mst_group *group, const mst_site *site, const char *call) {
+    char who[MSI_PROCESS_MAX + 32], where[WHERE_MAX];
+    struct abort a = {.cause = -1};
+    bool lost = msi_group_check(group, true) == MST_ERR_PEER_LOST;
+    if (lost) a.cause = msi_group_rank_of(group, group->lost);
+    show_site(site, where);
+    snprintf(a.own, sizeof a.own, "this rank called %s%s", call, where);
+    snprintf(a.others, sizeof a.others, "%.300s%s%s called %s%s", lost ? mst_last_error()->message : "",
+             lost ? "; " : "", msi_rank_show(group, group->world->rank, who, sizeof who), call, where);
+    return abort_comms(group, &a);
 }
 
 mst_status msi_group_check_abort(mst_group *group) {

@@ -2,6 +2,7 @@
 #include "group/world.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/admission.h"
 #include "engine/module/compose.h"
 #include "os/host.h"
 #include "prof/flight/dump.h"
@@ -93,40 +94,107 @@ static void release(struct msi_world *world) {
     free(world);
 }
 
-static mst_status set_up(struct msi_world *world, const mst_init_options *options,
-                         const struct msi_settings *settings, const char *backend) {
-    struct msi_join_spec spec;
-    int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
-    struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
-    mst_status st = msi_discover(options, settings, &wait, &spec);
+/* Does this process join a world that runs already? */
+static bool joins(const mst_init_options *options, const struct msi_settings *settings) {
+    return options->join || settings->join;
+}
+
+/* Takes the values of the options, the environment and the launcher. */
+static mst_status configure(struct msi_world *world, const mst_init_options *options,
+                            const struct msi_settings *settings, const struct msi_wait *wait) {
+    mst_init_options as = *options;
+    if (joins(options, settings) && !as.world_size) as.rank = 1, as.world_size = 2; /* it hosts no store */
+    mst_status st = msi_discover(&as, settings, wait, &world->spec);
     if (st != MST_OK) return st;
-    spec.backend = backend;
-    world->rank = spec.rank;
-    msi_call_rank(spec.rank);
-    world->size = spec.world_size;
-    msi_rank_state_world(world->rank, world->size);
-    world->forks = msi_forks();
-    world->hosted = spec.hosted && !options->store;
-    if (spec.url.scheme == MSI_SCHEME_TCP)
-        msi_address_format(&spec.url.address, world->where);
+    const struct msi_url *url = &world->spec.url;
+    snprintf(world->lineage, sizeof world->lineage, "%s", world->spec.run);
+    world->hosted = world->spec.hosted && !options->store;
+    if (url->scheme == MSI_SCHEME_TCP)
+        msi_address_format(&url->address, world->where);
     else
-        snprintf(world->where, sizeof world->where, "%.*s", MSI_HOST_MAX, spec.url.path);
+        snprintf(world->where, sizeof world->where, "%.*s", MSI_HOST_MAX, url->path);
     world->timeout_ms = options->timeout_ms ? options->timeout_ms : (int)settings->timeout_ms;
-    world->lost_ranks = calloc((size_t)world->size, sizeof *world->lost_ranks);
-    if (!world->lost_ranks) return msi_fail_memory();
+    return MST_OK;
+}
+
+/* Sets this rank's number, and what depends on it. */
+static mst_status number_rank(struct msi_world *world, const struct msi_settings *settings) {
+    world->rank = world->spec.rank;
+    world->size = world->spec.world_size;
+    msi_call_rank(world->rank);
+    world->forks = msi_forks();
     world->linger_ms = settings->store_linger_ms;
     world->slow_s = settings->slow_s;
     world->streams = (int)settings->tcp_streams;
-    st = open_store(world, options, &spec, settings, &wait);
+    world->lost_ranks = calloc((size_t)world->size, sizeof *world->lost_ranks);
+    return world->lost_ranks ? MST_OK : msi_fail_memory();
+}
+
+static mst_status join(struct msi_world *world, const struct msi_settings *settings,
+                       const struct msi_wait *wait) {
+    return msi_join(world->store, &world->spec, settings, wait, world->prefix, &world->members);
+}
+
+/* Waits until the ranks of the running world admit this process. Repeats that if one of them dies. */
+static mst_status join_running(struct msi_world *world, const struct msi_settings *settings,
+                               const struct msi_wait *wait) {
+    for (;;) {
+        struct msi_admission given;
+        mst_status st = msi_admission_wait(world->store, world->lineage, wait, &given);
+        if (st != MST_OK) return st;
+        world->spec.rank = given.rank;
+        world->spec.world_size = given.size;
+        world->first_old = given.first_old;
+        msi_continued_run(world->spec.run, world->lineage, given.epoch);
+        free(world->lost_ranks);
+        st = number_rank(world, settings);
+        if (st == MST_OK) st = join(world, settings, wait);
+        if (st != MST_ERR_PEER_LOST) return st;
+    }
+}
+
+static mst_status set_up(struct msi_world *world, const mst_init_options *options,
+                         const struct msi_settings *settings, const char *backend) {
+    int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
+    struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
+    mst_status st = configure(world, options, settings, &wait);
+    if (st == MST_OK) st = number_rank(world, settings);
+    if (st != MST_OK) return st;
+    world->spec.backend = backend;
+    msi_rank_state_world(world->rank, world->size);
+    st = open_store(world, options, &world->spec, settings, &wait);
+    if (st == MST_OK && joins(options, settings)) return join_running(world, settings, &wait);
     while (st == MST_OK) {
-        st = msi_join(world->store, &spec, settings, &wait, world->prefix, &world->members);
+        st = join(world, settings, &wait);
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) break;
         if (!world->hosted || world->rank == 0) break;
-        st = reopen_store(world, options, &spec, settings, &wait, st);
+        st = reopen_store(world, options, &world->spec, settings, &wait, st);
         if (st == MST_OK) continue;
         break;
     }
     return st;
+}
+
+/* The same for a world that continues another one, with a store connection of its own. */
+static mst_status set_up_again(struct msi_world *world, const struct msi_world *previous,
+                               const struct msi_place *place, const struct msi_settings *settings,
+                               const char *backend, const struct msi_wait *wait) {
+    world->spec = previous->spec;
+    world->spec.backend = backend;
+    world->spec.check = place->check;
+    world->spec.check_context = place->context;
+    world->spec.rank = place->rank;
+    world->spec.world_size = place->size;
+    snprintf(world->spec.run, sizeof world->spec.run, "%s", place->run);
+    snprintf(world->lineage, sizeof world->lineage, "%s", previous->lineage);
+    snprintf(world->where, sizeof world->where, "%s", previous->where);
+    world->first_old = place->first_old;
+    world->hosted = previous->hosted;
+    world->timeout_ms = msi_group_timeout(previous->all);
+    mst_status st = number_rank(world, settings);
+    if (st == MST_OK) st = previous->store->ops->clone(previous->store, settings, wait, &world->store);
+    world->owns_store = st == MST_OK;
+    return st == MST_OK ? join(world, settings, wait) : st;
 }
 
 /* The world's backends, from the options or the environment. */
@@ -156,7 +224,48 @@ mst_status msi_world_open_engine(struct msi_world *world, int64_t timeout_ms, ms
     return st == MST_OK ? msi_comm_open(comm, (int)timeout_ms, cancel) : st;
 }
 
-static mst_status open_world(const mst_init_options *options, mst_group **group) {
+/* How a world is opened: by options, or as the continuation of another one. */
+struct opening {
+    const mst_init_options *options;
+    struct msi_world *previous; /* NULL: none */
+    const struct msi_place *place;
+    const struct msi_wait *wait; /* of the continuation */
+};
+
+/* Joins the ranks, and sets up what needs the members. */
+static mst_status form_world(struct msi_world *world, const struct opening *how,
+                             const struct msi_settings *settings, struct msi_backends *backends) {
+    mst_status st = msi_algo_parse(settings->algo, &world->tuning.algo);
+    world->tuning.model = msi_model_default;
+    if (st == MST_OK && settings->model[0]) st = msi_model_read(settings->model, &world->tuning.model);
+    if (st == MST_OK) st = choose_backends(world, how->options, settings, backends);
+    if (st == MST_OK)
+        st = how->previous
+                 ? set_up_again(world, how->previous, how->place, settings, backends->text, how->wait)
+                 : set_up(world, how->options, settings, backends->text);
+    if (st == MST_OK)
+        st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
+                               world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
+    return st == MST_OK ? msi_world_begin_prof(world, settings) : st;
+}
+
+/* Makes the group of all ranks. */
+static mst_status make_all(struct msi_world *world, const struct opening *how,
+                           const struct msi_settings *settings, const struct msi_backends *backends) {
+    mst_group_options all = {.name = "world"};
+    struct msi_group_spec spec = {.n = world->size, .backends = backends, .options = &all};
+    int64_t timeout_ms = how->options->timeout_ms ? how->options->timeout_ms : settings->init_timeout_ms;
+    mst_status st = msi_group_new(world, &spec, &world->all);
+    if (st == MST_OK) st = msi_world_open_engine(world, timeout_ms, how->options->cancel);
+    if (st != MST_OK && world->all) {
+        msi_group_leave(world->all);
+        msi_group_free(world->all);
+    }
+    if (st != MST_OK) msi_world_leave(world);
+    return st;
+}
+
+static mst_status open_world(const struct opening *how, mst_group **group) {
     struct msi_settings settings;
     struct msi_backends backends;
     mst_status st = msi_settings_load(&settings, NULL);
@@ -169,28 +278,8 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
-    st = msi_algo_parse(settings.algo, &world->tuning.algo);
-    world->tuning.model = msi_model_default;
-    if (st == MST_OK && settings.model[0]) st = msi_model_read(settings.model, &world->tuning.model);
-    if (st == MST_OK) st = choose_backends(world, options, &settings, &backends);
-    if (st == MST_OK) st = set_up(world, options, &settings, backends.text);
-    if (st == MST_OK)
-        st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
-                               world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
-    if (st == MST_OK) st = msi_world_begin_prof(world, &settings);
-    if (st == MST_OK) {
-        mst_group_options all = {.name = "world"};
-        struct msi_group_spec spec = {.n = world->size, .backends = &backends, .options = &all};
-        st = msi_group_new(world, &spec, &world->all);
-        if (st == MST_OK)
-            st = msi_world_open_engine(
-                world, options->timeout_ms ? options->timeout_ms : settings.init_timeout_ms, options->cancel);
-        if (st != MST_OK && world->all) {
-            msi_group_leave(world->all);
-            msi_group_free(world->all);
-        }
-        if (st != MST_OK) msi_world_leave(world);
-    }
+    st = form_world(world, how, &settings, &backends);
+    if (st == MST_OK) st = make_all(world, how, &settings, &backends);
     if (st != MST_OK) {
         /* Gives the others time to read the failure. */
         if (world->owns_store) world->store->linger_ms = REPORT_MS;
@@ -209,7 +298,7 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     if (msi_rank_state_on()) msi_sink_set(MSI_SINK_RANK_STATE, true);
     msi_rank_phase(MSI_RANK_STATE_JOINING);
     uint64_t entered = msi_call_enter(0, 0, 0);
-    mst_status st = open_world(options, group);
+    mst_status st = open_world(&(struct opening){.options = options}, group);
     msi_rank_phase(st == MST_OK ? MSI_RANK_STATE_JOINED : MSI_RANK_STATE_REFUSED);
     return msi_call_leave(entered, st);
 }
@@ -232,7 +321,7 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     return msi_blame(st, 0);
 }
 
-void msi_world_close(struct msi_world *world, msi_printer print) {
+static void close_world(struct msi_world *world, msi_printer print) {
     while (!msi_list_empty(&world->groups)) {
         mst_group *group = msi_container(world->groups.next, mst_group, node);
         msi_group_leave(group);
@@ -241,5 +330,47 @@ void msi_world_close(struct msi_world *world, msi_printer print) {
     msi_world_print_profile(world, print);
     msi_world_leave(world);
     release(world);
+}
+
+void msi_world_close(struct msi_world *world, msi_printer print) {
+    while (world) {
+        struct msi_world *previous = world->previous;
+        close_world(world, print);
+        world = previous;
+    }
     msi_rank_phase(MSI_RANK_STATE_LEFT);
+}
+
+/* Does nobody need the world any more, although a later one continues it? Rank 0 may host the store in it. */
+static bool is_spent(struct msi_world *world) {
+    bool hosts = world->hosted && world->rank == 0 && !world->previous;
+    return !hosts && msi_world_count_groups(world) == 1;
+}
+
+/* Closes the worlds before the last one that have no groups left but that of all their ranks. */
+static void close_spent(struct msi_world **previous) {
+    while (*previous) {
+        struct msi_world *world = *previous;
+        if (!is_spent(world)) {
+            previous = &world->previous;
+            continue;
+        }
+        *previous = world->previous;
+        close_world(world, NULL);
+    }
+}
+
+mst_status msi_world_continue(struct msi_world *previous, const struct msi_place *place,
+                              const struct msi_wait *wait, mst_group **group) {
+    mst_init_options options = {.size = sizeof options,
+                                .backend = previous->all->backends.text,
+                                .timeout_ms = (int)msi_ms_until(wait->deadline),
+                                .cancel = wait->cancel};
+    mst_status st = open_world(&(struct opening){&options, previous, place, wait}, group);
+    if (st != MST_OK) return st;
+    previous->prints_profile = false;
+    msi_handle_remove(previous->all->handle); /* programs have the new world's handle */
+    (*group)->world->previous = previous;
+    close_spent(&(*group)->world->previous);
+    return MST_OK;
 }

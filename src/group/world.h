@@ -31,6 +31,11 @@ struct msi_lost_rank {
 };
 
 struct msi_world {
+    struct msi_world *previous; /* whose survivors this world consists of; NULL: none */
+    struct msi_join_spec spec;  /* how this rank joined */
+    char lineage[MSI_RUN_MAX];  /* the run of the first world, which later ones are reformed from */
+    int first_old;              /* a rank that was in the world before; 0 in the first world */
+    uint64_t reforms;           /* votes about the next world that were decided */
     struct mst_store *store;
     bool owns_store;
     char prefix[MSI_PREFIX_MAX];
@@ -85,6 +90,7 @@ struct mst_group {
     _Atomic uint64_t operations;       /* collectives begun; the same on all ranks */
     _Atomic uint64_t messages;         /* messages begun, about; differs between ranks */
     uint64_t barriers;                 /* barriers through the store */
+    uint64_t agreements, shrinks;      /* votes that were decided; the same on all ranks that survive */
     int lost;                          /* the rank whose loss was reported first; -1: none */
     bool *acknowledged;                /* by group rank: dead ranks that the program knows; NULL: none */
     bool one_host;                     /* all its ranks share this rank's host */
@@ -109,6 +115,19 @@ struct mst_group {
 /* Opens a world and joins it; *world is the group of all its ranks. */
 mst_status msi_world_open(const mst_init_options *options, mst_group **world);
 
+/* This rank's place in a world that continues another one. */
+struct msi_place {
+    int rank, size;
+    char run[MSI_RUN_MAX];
+    int first_old; /* a rank that was in the world before */
+    /* As in struct msi_join_spec. */
+    mst_status (*check)(void *context);
+    void *context;
+};
+/* Opens a world that continues previous, which it owns after that. */
+mst_status msi_world_continue(struct msi_world *previous, const struct msi_place *place,
+                              const struct msi_wait *wait, mst_group **world);
+
 /* Opens the world's engine if all ranks must start it together. All ranks call it. */
 mst_status msi_world_open_engine(struct msi_world *world, int64_t timeout_ms, mst_cancel *cancel);
 
@@ -128,7 +147,7 @@ void msi_summed_free(struct msi_summed *summed);
 /* The group's id in records; NULL without memory. */
 const struct msi_prof_group *msi_group_recorded(mst_group *group);
 
-/* Ends all groups, leaves the world and frees it. */
+/* Ends all groups, leaves the world and the previous ones, and frees them. */
 void msi_world_close(struct msi_world *world, msi_printer print);
 
 /*
@@ -267,6 +286,8 @@ mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, c
 void msi_group_report_end(mst_group *group, mst_status status);
 /* Ends the calls on the group here and on its other ranks; their messages have the site and the reason. */
 mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *reason);
+/* The same because this rank calls a function that all ranks must come to; blames a lost rank, if any. */
+mst_status msi_group_leave_calls(mst_group *group, const mst_site *site, const char *call);
 /* Fails if a rank has aborted the group; asks the store. */
 mst_status msi_group_check_abort(mst_group *group);
 /* Runs requests on the world's store. After the store is lost, every call fails at once. */

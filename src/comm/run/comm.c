@@ -190,10 +190,12 @@ mst_status msi_comm_join(struct mst_work *work) {
  * The other ranks read the message in the store. The lock is taken after that, since a thread may hold it for
  * long while the engine opens.
  */
-void msi_comm_abort(struct msi_comm *comm, const char *own, const char *others) {
+void msi_comm_abort(struct msi_comm *comm, int cause, const char *own, const char *others) {
     /* Orders nothing: only the first call goes on. */
     if (atomic_exchange_explicit(&comm->abort.called, true, memory_order_relaxed)) return;
-    struct msi_failure *f = &comm->abort.failure, theirs = {MST_ERR_PEER_LOST, MSI_BLAMES_ABORT, -1, "", ""};
+    struct msi_failure *f = &comm->abort.failure;
+    struct msi_failure theirs = {.status = MST_ERR_PEER_LOST,
+                                 .culprit = MSI_BLAMES_ABORT - (cause < 0 ? 0 : 1 + cause)};
     *f = (struct msi_failure){MST_ERR_CANCELLED, comm->rank, msi_comm_global(comm, comm->rank), "",
                               "destroy the group, and create another one"};
     msi_copy_text(f->message, sizeof f->message, own);

@@ -1,0 +1,42 @@
+/*
+ * vote.h - the ranks of a group decide something together although ranks die meanwhile.
+ *
+ * Keys of the world, for the N-th vote of a kind in group G
+ *   G/KIND.N/in      a line "RANK TEXT" for each rank that takes part; a rank's last line counts
+ *   G/KIND.N/result  the decision; set once
+ *
+ *  1. A rank appends its line, and then reads events and lines. If every rank of the group takes part or is
+ *     lost, it decides, and proposes the decision for the result. The first proposal is the decision of all
+ *     ranks: the store executes one request at a time.
+ *  2. Otherwise it waits for the result, or until a rank is lost. Nobody waits in vain: the last line and the
+ *     last loss are each read by a rank that then decides.
+ *  3. A vote that has failed, at the deadline for example, may be repeated; it keeps its number.
+ */
+#ifndef MSI_GROUP_VOTE_H
+#define MSI_GROUP_VOTE_H
+
+#include "group/world.h"
+
+/* What a rank of the group has brought to the vote. */
+struct msi_ballot {
+    struct msi_str text; /* p NULL: it has not taken part */
+    bool lost;           /* it has died or left */
+};
+
+struct msi_vote {
+    mst_group *group;
+    const char *kind, *call; /* the kind, and the name of the public call */
+    uint64_t *number;        /* how many votes of the kind have been decided in the group */
+    /* Writes a decision, which is not empty; ballots has an entry for each group rank. */
+    mst_status (*decide)(void *context, const struct msi_ballot *ballots, struct msi_buf *decision);
+    void *context;
+};
+
+/*
+ * Takes part with own, a line of text, and appends the decision to *decision. MST_ERR_STALLED names ranks
+ * that neither take part nor are lost.
+ */
+mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,
+                          struct msi_buf *decision);
+
+#endif

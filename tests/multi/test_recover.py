@@ -1,0 +1,216 @@
+"""The survivors of a death go on: agreement, smaller groups and worlds, and worlds that grow again."""
+
+from harness import PROGRAMS, Rank, RanksTest, main
+
+RECOVER = PROGRAMS / "recover"
+SOON = 1000  # milliseconds
+
+
+class RecoverHere(RanksTest):
+    hosts = {}  # the simulated host of each rank, by the size of the world
+    hosted = False  # rank 0 hosts the store; else it outlives the ranks
+    store = None
+
+    def place(self):
+        if self.hosted:
+            return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.free_port()}
+        self.store, port = self.serve()
+        return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+
+    def start(self, env, number, actions):
+        host = {"MUSTER_FORCE_HOST": self.host_of(number)} if self.hosts else {}
+        return Rank(self.popen(RECOVER, *actions, env={**self.at, **env, **host}))
+
+    def host_of(self, number):
+        return self.hosts[number % len(self.hosts)]
+
+    def world(self, *actions):
+        """Starts a rank for each list of actions."""
+        self.at = self.place()
+        ranks = [self.start({"RANK": r, "WORLD_SIZE": len(actions)}, r, a) for r, a in enumerate(actions)]
+        for rank in ranks:
+            self.assert_ok(rank.step("init"))
+        return ranks
+
+    def joiner(self, number, *actions):
+        return self.start({"MUSTER_JOIN": 1}, number, actions)
+
+    def all_ok(self, ranks, *actions, within=SOON):
+        for action in actions:
+            for rank in ranks:
+                step = rank.step(action)
+                self.assert_ok(step)
+                self.assert_within(step, within)
+
+    def all_lose(self, ranks, action, culprit):
+        for rank in ranks:
+            step = rank.step(action)
+            self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank {culprit}\b")
+            self.assertEqual(step.culprit, culprit, step)
+
+    def end(self, *ranks):
+        self.assert_ends(*ranks)
+        if self.store:
+            self.store.kill()
+        self.assert_nothing_left()
+
+    def test_shrink_group(self):
+        actions = ("sum", "hold", "sum", "shrink", "sum", "check", "big")
+        ranks = self.world(*[actions] * 4)
+        self.all_ok(ranks, "sum")
+        ranks[2].kill()
+        rest = ranks[:2] + ranks[3:]
+        for rank in rest:
+            rank.resume()
+        self.all_lose(rest, "sum", 2)
+        self.all_ok(rest, "shrink", "sum", "check", "big")
+        self.end(*rest)
+
+    def test_shrink_twice(self):
+        actions = ("sum", "hold", "sum", "shrink", "sum", "hold", "sum", "shrink", "sum")
+        ranks = self.world(*[actions] * 4)
+        self.all_ok(ranks, "sum")
+        for victim in 2, 0 if not self.hosted else 1:
+            victim = ranks.pop(victim)
+            victim.kill()
+            for rank in ranks:
+                rank.resume()
+            for rank in ranks:
+                self.assertEqual(rank.step("sum").status, "MST_ERR_PEER_LOST")
+            self.all_ok(ranks, "shrink", "sum")
+        self.end(*ranks)
+
+    def test_waiting_ranks_come(self):
+        """A rank waits for a message of a rank that lives, which has gone to shrink the group."""
+        waits, goes = ("sum", "recv:1", "shrink", "sum"), ("sum", "hold", "shrink", "sum")
+        ranks = self.world(waits, goes, goes)
+        self.all_ok(ranks, "sum")
+        ranks[2].kill()
+        ranks[1].resume()
+        step = ranks[0].step("recv:1")
+        self.assert_failed(step, "MST_ERR_PEER_LOST", "rank 1", "mst_shrink_group")
+        self.all_ok(ranks[:2], "shrink", "sum")
+        self.end(*ranks[:2])
+
+    def test_death_during_shrink(self):
+        actions = ("sum", "shrink", "sum")
+        ranks = self.world(actions, actions, ("sum", "hold"), ("sum", "hold"))
+        self.all_ok(ranks, "sum")
+        ranks[2].kill()
+        ranks[3].kill()
+        self.all_ok(ranks[:2], "shrink", "sum")
+        self.end(*ranks[:2])
+
+    def test_agree(self):
+        ranks = self.world(("agree:f=6", "sum"), ("agree:6=6", "sum"), ("agree:7=6", "sum"))
+        for rank, flags in zip(ranks, "f67"):
+            self.all_ok([rank], f"agree:{flags}=6", "sum")
+        self.end(*ranks)
+
+    def test_agree_after_a_death(self):
+        """All ranks hear of the death, until all have acknowledged it."""
+        actions = ("sum", "agree:3=3", "ack", "agree:5=5")
+        ranks = self.world(actions, actions, ("sum", "hold"), actions)
+        self.all_ok(ranks, "sum")
+        ranks[2].kill()
+        rest = ranks[:2] + ranks[3:]
+        self.all_lose(rest, "agree:3=3", 2)
+        self.all_ok(rest, "ack", "agree:5=5")
+        self.end(*rest)
+
+    def test_shrink_world(self):
+        """Survivors are numbered anew; a group without the dead rank stays usable."""
+        ranks = self.world(*[("group:0,3", "sum", "all", "sum", "hold", "sum", "world", f"who:{new}/3", "sum", "big")
+                             if old in (0, 3) else ("sum", "hold", "sum", "world", f"who:{new}/3", "sum", "big")
+                             for old, new in ((0, 0), (1, 1), (2, 9), (3, 2))])
+        self.all_ok(ranks, "sum")
+        self.all_ok((ranks[0], ranks[3]), "sum")
+        ranks[2].kill()
+        rest = ranks[:2] + ranks[3:]
+        for rank in rest:
+            rank.resume()
+        self.all_lose(rest, "sum", 2)
+        self.all_ok(rest, "world")
+        for new, rank in enumerate(rest):
+            self.all_ok([rank], f"who:{new}/3", "sum", "big")
+        self.end(*rest)
+
+    def test_groups_stay(self):
+        member = ("group:0,1", "sum", "hold", "world", "check", "sum", "hold", "sum", "check")
+        ranks = self.world(member, member, ("group:1,2", "hold"), ("hold", "world", "hold"))
+        self.all_ok(ranks[:2], "sum")
+        self.all_ok(ranks[2:3], "group:1,2")
+        ranks[2].kill()
+        rest = ranks[:2] + ranks[3:]
+        for rank in rest:
+            rank.resume()
+        self.all_ok(rest, "world")
+        self.all_ok(rest[:2], "check", "sum")
+        rest[1].kill()
+        rest[0].resume()
+        self.all_lose(rest[:1], "sum", 1)
+        self.all_lose(rest[:1], "check", 1)
+        rest[2].resume()
+        self.end(rest[0], rest[2])
+
+    def test_grow(self):
+        """A new process takes the number of a dead rank, another one the next number."""
+        old = [("sum", "hold", "sum", "grow:2", f"who:{r}/4", "sum", "big") for r in range(3)]
+        ranks = self.world(*old)
+        self.all_ok(ranks, "sum")
+        victim = ranks.pop(1)
+        victim.kill()
+        for rank in ranks:
+            rank.resume()
+        self.all_lose(ranks, "sum", 1)
+        new = [self.joiner(3 + i, "sum", "big") for i in range(2)]
+        self.all_ok(new, "init", within=10 * SOON)
+        self.all_ok(ranks, "grow:2", within=10 * SOON)
+        for old, rank in zip((0, 2), ranks):
+            self.all_ok([rank], f"who:{old}/4")
+        self.all_ok(ranks + new, "sum", "big")
+        self.end(*ranks, *new)
+
+    def test_grow_without_a_death(self):
+        ranks = self.world(*[("sum", "grow:1", f"who:{r}/3", "sum") for r in range(2)])
+        new = self.joiner(2, "who:2/3", "sum")
+        self.all_ok([new], "init", "who:2/3", "sum", within=10 * SOON)
+        for number, rank in enumerate(ranks):
+            self.all_ok([rank], f"who:{number}/3", "sum")
+        self.end(*ranks, new)
+
+    def test_joiner_dies(self):
+        """A process that was killed while it waited is not admitted."""
+        ranks = self.world(*[("sum", "hold", "grow:1", f"who:{r}/3", "sum") for r in range(2)])
+        self.all_ok(ranks, "sum")
+        first = self.joiner(2, "sum")
+        second = self.joiner(2, "who:2/3", "sum")
+        url = f"tcp://127.0.0.1:{self.at['MASTER_PORT']}"
+        self.wait_for_key(url, "muster/job.0/joiners")
+        first.kill()
+        for rank in ranks:
+            rank.resume()
+        self.all_ok([second], "init", "who:2/3", "sum", within=10 * SOON)
+        self.end(*ranks, second)
+
+    def test_many_deaths(self):
+        """Ranks die one after the other while the others go on."""
+        ranks = self.world(*[("loop:30000",)] * 8)
+        for victim in 5, 3, 1:
+            ranks.pop(victim).kill()
+        self.all_ok(ranks, "loop:30000", within=20 * SOON)
+        self.end(*ranks)
+
+
+class RecoverHosted(RecoverHere):
+    """Without a launcher: rank 0 hosts the store."""
+
+    hosted = True
+
+
+class RecoverHosts(RecoverHere):
+    hosts = ("a", "b")
+
+
+if __name__ == "__main__":
+    main()
