@@ -11,7 +11,8 @@
 #ifndef MUSTER_RECOVERY_H
 #define MUSTER_RECOVERY_H
 
-#include <muster/types.h>
+#include <muster/dtype.h>
+#include <muster/mesh.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,9 +70,26 @@ mst_status mst_shrink_world_with(const mst_reform_options *options);
  */
 mst_status mst_grow_world_with(int n, const mst_reform_options *options);
 
-/* Can calls on the group (NULL: the default world) still succeed? Else the reason: a rank is lost, or the
- * group has failed or was aborted. */
+/*
+ * Can calls on the group (NULL: the default world) still succeed? Else the reason: a rank is lost, or the
+ * group has failed or was aborted.
+ */
 mst_status mst_check_group(mst_group *group);
+/* Do all ranks of the mesh, or of the slice, live? Else MST_ERR_PEER_LOST names one that does not. */
+mst_status mst_check_mesh(const mst_mesh *mesh);
+
+/*
+ * Registers a buffer of this process for mst_broadcast_registered. All ranks register the same buffers in the
+ * same order, also those that join later. A buffer that is registered again gets another count and dtype.
+ */
+mst_status mst_register_buffer(void *buffer, size_t count, mst_dtype dtype);
+mst_status mst_unregister_buffer(void *buffer);
+/*
+ * Sends the contents of all registered buffers to all ranks of the default world, or of .world, from its
+ * first rank that was there before it last grew. New ranks call it after mst_init, the others after
+ * mst_grow_world.
+ */
+mst_status mst_broadcast_registered_with(const mst_reform_options *options);
 
 #ifdef __cplusplus
 }
@@ -81,10 +99,12 @@ MST_WRAP_1(mst_agree, mst_agree_options, uint64_t *)
 MST_WRAP_2(mst_shrink_group, mst_shrink_options, mst_group *, mst_group **)
 MST_WRAP_0(mst_shrink_world, mst_reform_options)
 MST_WRAP_1(mst_grow_world, mst_reform_options, int)
+MST_WRAP_0(mst_broadcast_registered, mst_reform_options)
 
-#define mst_agree(...)        MST_CALL_1(mst_agree, mst_agree_options, __VA_ARGS__)
-#define mst_shrink_group(...) MST_CALL_2(mst_shrink_group, mst_shrink_options, __VA_ARGS__)
-#define mst_shrink_world(...) MST_CALL_0(mst_shrink_world, mst_reform_options, __VA_ARGS__)
-#define mst_grow_world(...)   MST_CALL_1(mst_grow_world, mst_reform_options, __VA_ARGS__)
+#define mst_agree(...)                MST_CALL_1(mst_agree, mst_agree_options, __VA_ARGS__)
+#define mst_shrink_group(...)         MST_CALL_2(mst_shrink_group, mst_shrink_options, __VA_ARGS__)
+#define mst_shrink_world(...)         MST_CALL_0(mst_shrink_world, mst_reform_options, __VA_ARGS__)
+#define mst_grow_world(...)           MST_CALL_1(mst_grow_world, mst_reform_options, __VA_ARGS__)
+#define mst_broadcast_registered(...) MST_CALL_0(mst_broadcast_registered, mst_reform_options, __VA_ARGS__)
 
 #endif

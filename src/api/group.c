@@ -51,6 +51,7 @@ mst_status mst_destroy_process_group(mst_group *group) {
         msi_group_end(&group);
         return MST_OK;
     }
+    if (found->world->continued) return MST_OK; /* it ends with the world that continues it */
     pthread_mutex_lock(&default_lock);
     if (msi_default_world() == found) msi_set_default_world(NULL);
     pthread_mutex_unlock(&default_lock);

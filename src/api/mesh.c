@@ -2,8 +2,11 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "bootstrap/report.h"
 #include "mesh/root_mesh.h"
 #include "mesh/spec.h"
+
+#include <muster/recovery.h>
 
 /* The mesh of a handle, or NULL with the failure recorded. Names the call. */
 static mst_mesh *find(const char *name, const mst_mesh *handle) {
@@ -150,6 +153,23 @@ const char *mst_mesh_dim_name(const mst_mesh *handle, int dim) {
                  "the mesh has %d dimension%s; dimension %d does not exist", mesh->axes.n,
                  mesh->axes.n == 1 ? "" : "s", dim);
     return NULL;
+}
+
+mst_status mst_check_mesh(const mst_mesh *handle) {
+    const mst_mesh *mesh = find("mst_check_mesh", handle);
+    if (!mesh) return mst_last_error()->status;
+    mst_group *all = msi_group_of(mesh->root->world);
+    int origin = msi_mesh_origin(mesh), size = msi_mesh_total_size(mesh);
+    if (origin < 0) return mst_last_error()->status;
+    mst_status st = msi_group_check_use(all);
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    if (st == MST_OK) st = msi_world_read_events(all->world, &wait);
+    for (int i = 0; i < size && st == MST_OK; i++) {
+        int rank = msi_mesh_rank_by_index(mesh, origin, i);
+        char event = msi_world_rank_event(all->world, rank);
+        if (event) st = msi_group_fail_lost(all, rank, event);
+    }
+    return st;
 }
 
 int mst_mesh_ranks(const mst_mesh *handle, int *ranks, int capacity) {

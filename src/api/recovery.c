@@ -63,6 +63,9 @@ static mst_status reform(const char *name, int added, const mst_reform_options *
     if (st != MST_OK) return st;
     mst_group *all = find_group(name, &o.site, o.world ? *o.world : NULL), *reformed;
     if (!all) return mst_last_error()->status;
+    if (all->world->continued)
+        return msi_fail(MST_ERR_STATE, "use the world that the last call has returned",
+                        "a later world continues this one");
     if (all->ranks)
         return msi_fail(MST_ERR_INVALID, "use mst_shrink_group for a part of a world",
                         ".world is a group, not a world");

@@ -369,8 +369,9 @@ mst_status msi_world_continue(struct msi_world *previous, const struct msi_place
     mst_status st = open_world(&(struct opening){&options, previous, place, wait}, group);
     if (st != MST_OK) return st;
     previous->prints_profile = false;
-    msi_handle_remove(previous->all->handle); /* programs have the new world's handle */
+    previous->continued = true;
     (*group)->world->previous = previous;
-    close_spent(&(*group)->world->previous);
+    /* Not the previous one: calls of other threads on it may be about to return. */
+    close_spent(&previous->previous);
     return MST_OK;
 }

@@ -34,6 +34,7 @@ struct msi_world {
     struct msi_world *previous; /* whose survivors this world consists of; NULL: none */
     struct msi_join_spec spec;  /* how this rank joined */
     char lineage[MSI_RUN_MAX];  /* the run of the first world, which later ones are reformed from */
+    bool continued;             /* a later world, which owns this one, continues it */
     int first_old;              /* a rank that was in the world before; 0 in the first world */
     uint64_t reforms;           /* votes about the next world that were decided */
     struct mst_store *store;

@@ -16,6 +16,8 @@
  *   all          the current group becomes the default world
  *   destroy      destroys the current group
  * Actions on the default world: world (mst_shrink_world), grow:N (mst_grow_world).
+ *   mesh:TEXT    makes a mesh; checkmesh: asks whether its ranks live
+ *   register:V   fills two buffers with V and registers them; share:V broadcasts them and checks for V
  *   who:RANK/SIZE  checks this process's rank and the size of the default world
  *   loop:N       N times: sum; if it fails, shrink the world
  *   hold         waits for a line
@@ -33,6 +35,7 @@
 enum { TIMEOUT_MS = 20000, BIG = 1 << 18 };
 
 static mst_group *group; /* NULL: the default world */
+static mst_mesh *mesh;
 
 static bool get_line(void) {
     char c;
@@ -76,6 +79,25 @@ static mst_status make_group(const char *list) {
     return mst_new_group(ranks, n, &group);
 }
 
+static int weights[1000];
+static double momenta[300];
+
+static mst_status register_buffers(int value) {
+    for (int i = 0; i < 1000; i++) weights[i] = value;
+    for (int i = 0; i < 300; i++) momenta[i] = value;
+    mst_status st = mst_register_buffer(weights, 1000, MST_I32);
+    return st == MST_OK ? mst_register_buffer(momenta, 300, MST_F64) : st;
+}
+
+static mst_status share(int value) {
+    mst_status st = mst_broadcast_registered();
+    for (int i = 0; i < 1000 && st == MST_OK; i++)
+        if (weights[i] != value) st = MST_ERR_INTERNAL;
+    for (int i = 0; i < 300 && st == MST_OK; i++)
+        if (momenta[i] != value) st = MST_ERR_INTERNAL;
+    return st;
+}
+
 static mst_status check_who(const char *text) {
     char *end;
     int rank = (int)strtol(text, &end, 10), size = (int)strtol(end + 1, NULL, 10);
@@ -104,6 +126,10 @@ static mst_status run(const char *name, const char *value) {
     if (!strcmp(name, "destroy")) return mst_destroy_process_group(group);
     if (!strcmp(name, "world")) return mst_shrink_world();
     if (!strcmp(name, "grow")) return mst_grow_world(number);
+    if (!strcmp(name, "mesh")) return mst_init_device_mesh_from(value, &mesh);
+    if (!strcmp(name, "checkmesh")) return mst_check_mesh(mesh);
+    if (!strcmp(name, "register")) return register_buffers(number);
+    if (!strcmp(name, "share")) return share(number);
     if (!strcmp(name, "who")) return check_who(value);
     if (!strcmp(name, "loop")) return loop(number);
     if (strcmp(name, "all") != 0) exit(2);

@@ -155,21 +155,52 @@ class RecoverHere(RanksTest):
 
     def test_grow(self):
         """A new process takes the number of a dead rank, another one the next number."""
-        old = [("sum", "hold", "sum", "grow:2", f"who:{r}/4", "sum", "big") for r in range(3)]
+        old = [("register:7", "sum", "hold", "sum", "grow:2", f"who:{r}/4", "share:7", "sum", "big") for r in range(3)]
         ranks = self.world(*old)
-        self.all_ok(ranks, "sum")
+        self.all_ok(ranks, "register:7", "sum")
         victim = ranks.pop(1)
         victim.kill()
         for rank in ranks:
             rank.resume()
         self.all_lose(ranks, "sum", 1)
-        new = [self.joiner(3 + i, "sum", "big") for i in range(2)]
+        new = [self.joiner(3 + i, "register:1", "share:7", "sum", "big") for i in range(2)]
         self.all_ok(new, "init", within=10 * SOON)
         self.all_ok(ranks, "grow:2", within=10 * SOON)
         for old, rank in zip((0, 2), ranks):
             self.all_ok([rank], f"who:{old}/4")
-        self.all_ok(ranks + new, "sum", "big")
+        self.all_ok(new, "register:1")
+        self.all_ok(ranks + new, "share:7", "sum", "big")
         self.end(*ranks, *new)
+
+    def test_first_rank_is_new(self):
+        """Rank 0 dies: new ranks get the buffers from rank 1."""
+        if self.hosted:
+            self.skipTest("rank 0 hosts the store")
+        ranks = self.world(*[("register:7", "hold", "grow:1", f"who:{r}/3", "share:7") for r in range(3)])
+        self.all_ok(ranks, "register:7")
+        ranks.pop(0).kill()
+        new = self.joiner(0, "register:1", "who:0/3", "share:7")
+        for rank in ranks:
+            rank.resume()
+        self.all_ok([new], "init", "who:0/3", "share:7", within=10 * SOON)
+        self.all_ok(ranks, "share:7")
+        self.end(*ranks, new)
+
+    def test_mesh(self):
+        actions = ("mesh:dp=2,tp=2", "checkmesh", "sum", "hold", "world", "checkmesh", "hold")
+        ranks = self.world(*[actions] * 4)
+        self.all_ok(ranks, "mesh:dp=2,tp=2", "checkmesh", "sum")
+        ranks.pop(3).kill()
+        for rank in ranks:
+            rank.resume()
+        self.all_ok(ranks, "world")
+        for rank in ranks:
+            step = rank.step("checkmesh")
+            self.assert_failed(step, "MST_ERR_PEER_LOST")
+            self.assertEqual(step.culprit, 3, step)
+        for rank in ranks:
+            rank.resume()
+        self.end(*ranks)
 
     def test_grow_without_a_death(self):
         ranks = self.world(*[("sum", "grow:1", f"who:{r}/3", "sum") for r in range(2)])
