@@ -35,9 +35,10 @@ enum { MSI_RECENT = 8, MSI_AWAITED_MOST = 4 };
 struct msi_waiting {
     const char *comm; /* the communicator's key */
     const char *name; /* of the public call */
-    uint64_t seq; /* which collective of the communicator it is; 0: it is a message, and the rest is empty */
+    uint64_t seq;     /* which collective of the communicator it is; 0: it is a message */
     struct msi_call_signature signature;
-    uint32_t recent[MSI_RECENT];              /* hashes of the last calls: number s at s % MSI_RECENT */
+    /* Of a collective: hashes of the last calls, number s at s % MSI_RECENT. */
+    uint32_t recent[MSI_RECENT];
     int awaited[MSI_AWAITED_MOST], n_awaited; /* some of the ranks that it waits for */
 };
 

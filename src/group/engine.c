@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "engine/engines.h"
 #include "group/choice.h"
+#include "group/vote.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -111,7 +112,8 @@ static mst_status agree(void *context, const struct msi_wait *wait) {
 }
 
 static mst_status look(void *context, const struct msi_waiting *at) {
-    return msi_group_check_choice(context, at);
+    mst_status st = msi_group_check_choice(context, at);
+    return st == MST_OK ? msi_group_check_recovering(context, at) : st;
 }
 
 /* The hosts of the group's ranks, numbered from 0 in the order of their first rank; returns how many. */

@@ -147,15 +147,72 @@ static mst_status say_late(struct booth *b) {
     return msi_blame(st, first);
 }
 
+/* A global rank of the world that was lost first; -1: none. */
+static int first_lost(struct msi_world *world) {
+    int first = -1;
+    pthread_mutex_lock(&world->lock);
+    const struct msi_lost_rank *lost = world->lost_ranks;
+    for (int r = 0; r < world->size; r++)
+        if (lost[r].order && (first < 0 || lost[r].order < lost[first].order)) first = r;
+    pthread_mutex_unlock(&world->lock);
+    return first;
+}
+
+/* Rule 3 of vote.h. call NULL: this rank does not wait any more. */
+static void tell_recovery(struct msi_world *world, const char *call) {
+    char name[32];
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    snprintf(name, sizeof name, "recovers/%d", world->rank);
+    if (call)
+        msi_world_put(world, &wait, name, msi_cstr(call));
+    else
+        msi_world_delete(world, &wait, name);
+}
+
+static mst_status fail_recovering(mst_group *group, int rank, const char *call) {
+    struct msi_world *world = group->world;
+    char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32];
+    int cause = first_lost(world);
+    mst_status st = msi_fail(MST_ERR_PEER_LOST, "call it on this rank, too; the group must be recreated",
+                             "%s %s, and %s, for which this call waits, is in %.60s",
+                             msi_rank_show(group, cause, dead, sizeof dead),
+                             msi_world_rank_event(world, cause) == 'L' ? "has left" : "died",
+                             msi_rank_show(group, rank, who, sizeof who), call);
+    return msi_blame(st, cause);
+}
+
+mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at) {
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    mst_status st = MST_OK;
+    if (first_lost(group->world) < 0) return MST_OK;
+    for (int i = 0; i < at->n_awaited && i < MSI_AWAITED_MOST && st == MST_OK; i++) {
+        int rank = msi_group_global_rank(group, at->awaited[i]);
+        struct msi_buf call = {0};
+        char name[32], text[64];
+        snprintf(name, sizeof name, "recovers/%d", rank);
+        if (msi_world_read(group->world, &wait, name, &call) == MST_OK && call.len)
+            st = fail_recovering(group, rank, msi_str_copy(msi_buf_str(&call), text, sizeof text));
+        msi_buf_free(&call);
+    }
+    return st;
+}
+
 static mst_status take_part(struct booth *b, struct msi_str own, const struct msi_wait *wait,
                             struct msi_buf *decision) {
+    struct msi_world *world = b->vote->group->world;
     struct msi_buf line = {0};
     msi_buf_add_format(&line, "%d %.*s\n", b->vote->group->rank, (int)own.n, own.n ? own.p : "");
     mst_status st = line.failed ? msi_fail_memory() : look(b, msi_buf_str(&line), wait, decision);
+    bool told = false;
     while (st == MST_OK && !decision->len) {
+        if (!told && first_lost(world) >= 0) {
+            tell_recovery(world, b->vote->call);
+            told = true;
+        }
         st = wait_for_news(b, wait);
         if (st == MST_OK) st = look(b, msi_str(NULL, 0), wait, decision);
     }
+    if (told) tell_recovery(world, NULL);
     if (st == MST_OK && decision->failed) st = msi_fail_memory();
     msi_buf_free(&line);
     return st == MST_ERR_TIMEOUT ? say_late(b) : st;

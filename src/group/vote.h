@@ -10,7 +10,10 @@
  *     ranks: the store executes one request at a time.
  *  2. Otherwise it waits for the result, or until a rank is lost. Nobody waits in vain: the last line and the
  *     last loss are each read by a rank that then decides.
- *  3. A vote that has failed, at the deadline for example, may be repeated; it keeps its number.
+ *  3. A rank that waits in a vote does not serve other groups. Once a rank of the world is lost, it says so
+ *     under the key recovers/RANK with the name of the call. Calls of other ranks that have waited for it for
+ *     long fail, so that these ranks can take part: msi_group_check_recovering.
+ *  4. A vote that has failed, at the deadline for example, may be repeated; it keeps its number.
  */
 #ifndef MSI_GROUP_VOTE_H
 #define MSI_GROUP_VOTE_H
@@ -38,5 +41,11 @@ struct msi_vote {
  */
 mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,
                           struct msi_buf *decision);
+
+/*
+ * While an operation of the group waits: fails with MST_ERR_PEER_LOST if a rank that it waits for waits in a
+ * vote. Blames the first lost rank of the world.
+ */
+mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at);
 
 #endif

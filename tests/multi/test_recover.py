@@ -92,6 +92,23 @@ class RecoverHere(RanksTest):
         self.all_ok(ranks[:2], "shrink", "sum")
         self.end(*ranks[:2])
 
+    def test_ranks_of_other_groups_come(self):
+        """A rank waits in a group that lost nobody for a rank that shrinks another group."""
+        for wait in "sum", "recv:1":
+            with self.subTest(wait=wait), self.ended():
+                waits = ("group:0,1", "big", wait, "all", "shrink", "big")
+                goes = ("group:0,1", "big", "all", "hold", "shrink", "big")
+                ranks = self.world(waits, goes, ("hold",))
+                self.all_ok(ranks[:2], "big")
+                ranks[2].kill()
+                ranks[1].resume()
+                step = ranks[0].step(wait)
+                self.assert_failed(step, "MST_ERR_PEER_LOST", "rank 2 .*died", "rank 1 .*in mst_shrink_group")
+                self.assertEqual(step.culprit, 2, step)
+                self.assert_within(step, 2 * SOON)
+                self.all_ok(ranks[:2], "shrink", "big", within=2 * SOON)
+                self.end(*ranks[:2])
+
     def test_death_during_shrink(self):
         actions = ("sum", "shrink", "sum")
         ranks = self.world(actions, actions, ("sum", "hold"), ("sum", "hold"))

@@ -10,7 +10,7 @@ import unittest
 
 SOURCE = pathlib.Path(os.environ.get("MUSTER_SOURCE_DIR", pathlib.Path(__file__).resolve().parent.parent.parent))
 TABLES = ("api.md", "messages.md", "buffers.md", "threads.md", "errors.md", "from-torch.md", "from-mpi.md", "from-nccl.md", "launch.md",
-          "profiling.md", "meshes.md", "pipelines.md")
+          "profiling.md", "meshes.md", "pipelines.md", "recovery.md")
 HEADERS = sorted(path.name for path in (SOURCE / "include/muster").glob("*.h"))
 PROTOTYPE = re.compile(r"^([a-z][\w *]*?)\b(mst_\w+)\(([^;{]*?)\)(?: MST_PRINTF_LIKE\(.*\))?;", re.M)
 SYNOPSIS = re.compile(r'^\.Ft (.*)\n\.F[no] (mst_\w+)(.*)\n((?:\.Fa .*\n)*)', re.M)

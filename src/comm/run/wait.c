@@ -167,6 +167,8 @@ static bool ask_store(struct msi_comm *comm, bool late) {
         at.signature = work->op.signature;
         memcpy(at.recent, comm->recent, sizeof at.recent);
         at.n_awaited = comm->engine->missing(work, at.awaited, MSI_AWAITED_MOST);
+    } else if (msi_op_is_message(&work->op) && msi_comm_peer(work) >= 0) {
+        at.awaited[at.n_awaited++] = msi_comm_peer(work);
     }
     unsigned generation = work->generation;
     int culprit = -1, peer = msi_comm_peer(work);
