@@ -21,12 +21,18 @@ static mst_status run(struct mst_store *store, const struct msi_wait *wait, stru
     return msi_store_exec(store, wait, x, 1);
 }
 
+/* A line of the log; the caller frees *line. */
+static struct msi_str make_line(struct msi_buf *line, char kind, uint64_t nonce, const char *what) {
+    line->len = 0;
+    msi_joiner_event_write(line, &(struct msi_joiner_event){kind, nonce}, what);
+    return msi_buf_str(line);
+}
+
 static mst_status append(struct mst_store *store, const char *lineage, const struct msi_wait *wait,
-                         const char *line) {
+                         struct msi_str line) {
     char key[MSI_KEY_MAX];
-    struct msi_store_rpc x = {.req = {.op = MSI_OP_APPEND,
-                                      .key = msi_key(key, "muster/%s/joiners", lineage),
-                                      .value = msi_cstr(line)}};
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_APPEND, .key = msi_key(key, "muster/%s/joiners", lineage), .value = line}};
     mst_status st = run(store, wait, &x);
     msi_store_rpc_free(&x, 1);
     return st;
@@ -35,16 +41,18 @@ static mst_status append(struct mst_store *store, const char *lineage, const str
 /* The store tells the members if this process ends before it is admitted. */
 static mst_status announce(struct mst_store *store, const char *lineage, const struct msi_wait *wait,
                            uint64_t nonce) {
-    char key[MSI_KEY_MAX], host[MSI_HOST_MAX], line[MSI_HOST_MAX + 64];
-    snprintf(line, sizeof line, "- %016" PRIx64 "\n", nonce);
+    char key[MSI_KEY_MAX], host[MSI_HOST_MAX], who[MSI_HOST_MAX + 40];
+    struct msi_buf line = {0};
     struct msi_store_rpc x = {.req = {.op = MSI_OP_ON_DISCONNECT,
                                       .key = msi_key(key, "muster/%s/joiners", lineage),
-                                      .value = msi_cstr(line)}};
-    mst_status st = run(store, wait, &x);
+                                      .value = make_line(&line, '-', nonce, "")}};
+    mst_status st = line.failed ? msi_fail_memory() : run(store, wait, &x);
     msi_store_rpc_free(&x, 1);
     msi_host_name(host);
-    snprintf(line, sizeof line, "+ %016" PRIx64 " host %s, pid %d\n", nonce, host, (int)getpid());
-    return st == MST_OK ? append(store, lineage, wait, line) : st;
+    snprintf(who, sizeof who, "host %s, pid %d", host, (int)getpid());
+    if (st == MST_OK) st = append(store, lineage, wait, make_line(&line, '+', nonce, who));
+    msi_buf_free(&line);
+    return st;
 }
 
 /* This process does not wait any more: takes it off the list. */
@@ -52,23 +60,19 @@ static void withdraw(struct mst_store *store, const char *lineage, uint64_t nonc
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_saved_error error;
     struct msi_store_rpc x = {.req = {.op = MSI_OP_ON_DISCONNECT}};
-    char line[40];
+    struct msi_buf line = {0};
     msi_error_save(&error, MST_OK);
-    snprintf(line, sizeof line, "- %016" PRIx64 "\n", nonce);
-    append(store, lineage, &wait, line);
+    append(store, lineage, &wait, make_line(&line, '-', nonce, ""));
     run(store, &wait, &x);
     msi_store_rpc_free(&x, 1);
+    msi_buf_free(&line);
     msi_error_restore(&error);
 }
 
 static mst_status read_place(struct msi_str text, struct msi_admission *given) {
-    char copy[96];
-    if (sscanf(msi_str_copy(text, copy, sizeof copy), "%" SCNd64 " %d %d %d", &given->epoch, &given->rank,
-               &given->size, &given->first_old) == 4 &&
-        given->rank >= 0 && given->rank < given->size)
-        return MST_OK;
-    return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.60s' where the place of a new rank should be",
-                    copy);
+    if (msi_admission_read(text, given)) return MST_OK;
+    return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where the place of a new rank should be",
+                    MSI_SHOW(text));
 }
 
 mst_status msi_admission_wait(struct mst_store *store, const char *lineage, const struct msi_wait *wait,
@@ -106,23 +110,14 @@ static void drop(struct msi_joiners *joiners, uint64_t nonce) {
         }
 }
 
-/* Reads a line of the log; returns its kind, or 0 if it is malformed. */
-static char read_entry(struct msi_str line, uint64_t *nonce) {
-    char text[32], kind;
-    return sscanf(msi_str_copy(line, text, sizeof text), "%c %16" SCNx64, &kind, nonce) == 2 ? kind : 0;
-}
-
 static bool read_log(struct msi_str log, struct msi_joiners *joiners) {
     joiners->seen = (int64_t)log.n;
     joiners->n = 0;
-    joiners->nonces = malloc((log.n / 19 + 1) * sizeof *joiners->nonces); /* a line has 19 bytes or more */
+    joiners->nonces = malloc((log.n / 3 + 1) * sizeof *joiners->nonces); /* a line has 3 bytes or more */
     if (!joiners->nonces) return false;
-    for (struct msi_str line; msi_str_line(&log, &line);) {
-        uint64_t nonce;
-        char kind = read_entry(line, &nonce);
-        if (!kind) continue;
-        drop(joiners, nonce);
-        if (kind == '+') joiners->nonces[joiners->n++] = nonce;
+    for (struct msi_joiner_event event; msi_joiner_event_next(&log, &event);) {
+        drop(joiners, event.nonce);
+        if (event.kind == '+') joiners->nonces[joiners->n++] = event.nonce;
     }
     return true;
 }
@@ -153,20 +148,21 @@ mst_status msi_joiners_wait(struct mst_store *store, const char *lineage, const 
 
 mst_status msi_joiner_admit(struct mst_store *store, const char *lineage, const struct msi_wait *wait,
                             uint64_t nonce, const struct msi_admission *given) {
-    char keys[2][MSI_KEY_MAX], line[40], place[96];
-    snprintf(line, sizeof line, "= %016" PRIx64 "\n", nonce);
-    snprintf(place, sizeof place, "%" PRId64 " %d %d %d", given->epoch, given->rank, given->size,
-             given->first_old);
+    char keys[2][MSI_KEY_MAX];
+    struct msi_buf line = {0}, place = {0};
+    msi_admission_write(&place, given);
     struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_APPEND,
                  .key = msi_key(keys[0], "muster/%s/joiners", lineage),
-                 .value = msi_cstr(line)}},
+                 .value = make_line(&line, '=', nonce, "")}},
         {.req = {.op = MSI_OP_SET,
                  .key = msi_key(keys[1], "muster/%s/admit/%016" PRIx64, lineage, nonce),
-                 .value = msi_cstr(place)}},
+                 .value = msi_buf_str(&place)}},
     };
-    mst_status st = msi_store_exec(store, wait, x, 2);
+    mst_status st = line.failed || place.failed ? msi_fail_memory() : msi_store_exec(store, wait, x, 2);
     msi_store_rpc_free(x, 2);
+    msi_buf_free(&line);
+    msi_buf_free(&place);
     return st;
 }
 
@@ -176,10 +172,9 @@ mst_status msi_joiner_is_gone(struct mst_store *store, const char *lineage, cons
     struct msi_store_rpc x = {.req = msi_read_request(msi_key(key, "muster/%s/joiners", lineage))};
     mst_status st = run(store, wait, &x);
     struct msi_str log = st == MST_OK ? msi_store_reply_value(&x) : msi_cstr("");
-    uint64_t found;
     *gone = false;
-    for (struct msi_str line; msi_str_line(&log, &line);)
-        if (read_entry(line, &found) == '-' && found == nonce) *gone = true;
+    for (struct msi_joiner_event event; msi_joiner_event_next(&log, &event);)
+        *gone |= event.kind == '-' && event.nonce == nonce;
     msi_store_rpc_free(&x, 1);
     return st;
 }

@@ -15,13 +15,7 @@
 #define MSI_BOOTSTRAP_ADMISSION_H
 
 #include "bootstrap/join.h"
-
-/* The place of a process in the next world. */
-struct msi_admission {
-    int64_t epoch;
-    int rank, size;
-    int first_old; /* a rank that was in the world before */
-};
+#include "wire/recovery.h"
 
 /* The processes that wait. */
 struct msi_joiners {

@@ -2,9 +2,7 @@
  * reform.c - the next world: the survivors of a world, and new processes. See recover.h and
  * bootstrap/admission.h.
  *
- * The decision of the vote is "late", or
- *   "EPOCH SIZE FIRST_OLD\n", and a line for each rank of the next world: "OLD NEW\n" for a survivor,
- *   "+NONCE NEW\n" for a new process.
+ * The decision of the vote is "late", or the next world as wire/recovery.h writes it.
  * If a rank is lost before all ranks have joined the next world, that world never forms: its other ranks
  * vote again.
  */
@@ -13,7 +11,6 @@
 #include "group/choice.h"
 #include "group/recover.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,15 +32,17 @@ static void write_places(const struct reform *f, const struct msi_ballot *ballot
     bool keep = joiners->n >= old - stay; /* new processes take all free numbers */
     for (int r = 0; r < old && first < 0; r++)
         if (ballots[r].text.p && !ballots[r].lost) first = keep ? r : 0;
-    msi_buf_add_format(decision, "%" PRId64 " %d %d\n", epoch, stay + joiners->n, first);
+    msi_next_world_write(
+        decision, &(struct msi_admission){.epoch = epoch, .size = stay + joiners->n, .first_old = first});
     for (int r = 0; r < old; r++) {
-        if (ballots[r].text.p && !ballots[r].lost)
-            msi_buf_add_format(decision, "%d %d\n", r, next++);
-        else if (keep)
-            msi_buf_add_format(decision, "+%016" PRIx64 " %d\n", joiners->nonces[joined++], next++);
+        bool stays = ballots[r].text.p && !ballots[r].lost;
+        struct msi_next_rank place = {stays ? r : -1, stays || !keep ? 0 : joiners->nonces[joined++], next};
+        if (!stays && !keep) continue;
+        msi_next_rank_write(decision, &place);
+        next++;
     }
-    while (joined < joiners->n)
-        msi_buf_add_format(decision, "+%016" PRIx64 " %d\n", joiners->nonces[joined++], next++);
+    for (; joined < joiners->n; joined++)
+        msi_next_rank_write(decision, &(struct msi_next_rank){-1, joiners->nonces[joined], next++});
 }
 
 static mst_status decide(void *context, const struct msi_ballot *ballots, struct msi_buf *decision) {
@@ -64,45 +63,15 @@ static mst_status decide(void *context, const struct msi_ballot *ballots, struct
     return st;
 }
 
-/* A line of the decision: a survivor, or a new process. */
-struct place {
-    int old; /* -1: it is a new process, … */
-    uint64_t nonce;
-    int rank;
-};
-
-/* Reads the head of the decision and moves *lines to the places. */
-static bool read_head(const struct reform *f, struct msi_str *lines, struct msi_admission *head) {
-    struct msi_str line;
-    char text[96];
-    *lines = msi_buf_str(&f->decision);
-    return msi_str_line(lines, &line) && sscanf(msi_str_copy(line, text, sizeof text), "%" SCNd64 " %d %d",
-                                                &head->epoch, &head->size, &head->first_old) == 3;
-}
-
-static bool next_place(struct msi_str *lines, struct place *place) {
-    struct msi_str line;
-    char text[64];
-    while (msi_str_line(lines, &line)) {
-        msi_str_copy(line, text, sizeof text);
-        place->old = -1;
-        if (text[0] == '+' ? sscanf(text, "+%" SCNx64 " %d", &place->nonce, &place->rank) == 2
-                           : sscanf(text, "%d %d", &place->old, &place->rank) == 2)
-            return true;
-    }
-    return false;
-}
-
 /* Finds this rank's place, and the first survivor. */
 static mst_status find_place(struct reform *f, int *first) {
-    struct msi_str lines;
-    struct place place;
+    struct msi_str lines = msi_buf_str(&f->decision);
+    struct msi_next_rank place;
     *first = -1;
-    f->own.rank = -1;
-    if (!read_head(f, &lines, &f->own))
+    if (!msi_next_world_read(&lines, &f->own))
         return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where the next world should be",
                         MSI_SHOW(msi_buf_str(&f->decision)));
-    while (next_place(&lines, &place)) {
+    while (msi_next_rank_read(&lines, f->own.size, &place)) {
         if (place.old == f->world->rank) f->own.rank = place.rank;
         if (place.old >= 0 && *first < 0) *first = place.old;
     }
@@ -111,12 +80,12 @@ static mst_status find_place(struct reform *f, int *first) {
 
 /* The first survivor tells new processes their places. */
 static mst_status admit(struct reform *f) {
-    struct msi_str lines;
+    struct msi_str lines = msi_buf_str(&f->decision);
     struct msi_admission given;
-    struct place place;
+    struct msi_next_rank place;
     mst_status st = MST_OK;
-    read_head(f, &lines, &given);
-    while (st == MST_OK && next_place(&lines, &place)) {
+    msi_next_world_read(&lines, &given);
+    while (st == MST_OK && msi_next_rank_read(&lines, given.size, &place)) {
         given.rank = place.rank;
         if (place.old < 0)
             st = msi_joiner_admit(f->world->store, f->world->lineage, f->wait, place.nonce, &given);
@@ -128,12 +97,12 @@ static mst_status admit(struct reform *f) {
 static mst_status check_places(void *context) {
     struct reform *f = context;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    struct msi_str lines;
+    struct msi_str lines = msi_buf_str(&f->decision);
     struct msi_admission head;
-    struct place place;
+    struct msi_next_rank place;
     mst_status st = msi_world_read_events(f->world, &wait);
-    read_head(f, &lines, &head);
-    while (st == MST_OK && next_place(&lines, &place)) {
+    msi_next_world_read(&lines, &head);
+    while (st == MST_OK && msi_next_rank_read(&lines, head.size, &place)) {
         char event =
             place.old >= 0 && place.old < f->world->size ? msi_world_rank_event(f->world, place.old) : 0;
         if (event) st = msi_group_fail_lost(f->world->all, place.old, event);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "bootstrap/report.h"
 #include "group/choice.h"
+#include "wire/recovery.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,18 +26,11 @@ static void fill_keys(struct booth *b, uint64_t number) {
     msi_key(b->events, "%sevents", prefix);
 }
 
-/* Finds the ballot in a line "RANK TEXT", whose memory it shares. */
-static void read_line(struct booth *b, struct msi_str line) {
-    int rank = 0;
-    size_t at = 0;
-    for (; at < line.n && at < 9 && line.p[at] >= '0' && line.p[at] <= '9'; at++)
-        rank = rank * 10 + (line.p[at] - '0');
-    if (at == 0 || at == line.n || line.p[at] != ' ' || rank >= b->vote->group->size) return;
-    b->ballots[rank].text = msi_str(line.p + at + 1, line.n - at - 1);
-}
-
+/* Finds the ballots, which share the memory of the lines. */
 static void read_lines(struct booth *b, struct msi_str lines) {
-    for (struct msi_str line; msi_str_line(&lines, &line);) read_line(b, line);
+    int rank;
+    for (struct msi_str text; msi_ballot_next(&lines, b->vote->group->size, &rank, &text);)
+        b->ballots[rank].text = text;
 }
 
 /* Finds the lost ranks, and counts those that are neither here nor lost. */
@@ -201,7 +195,7 @@ static mst_status take_part(struct booth *b, struct msi_str own, const struct ms
                             struct msi_buf *decision) {
     struct msi_world *world = b->vote->group->world;
     struct msi_buf line = {0};
-    msi_buf_add_format(&line, "%d %.*s\n", b->vote->group->rank, (int)own.n, own.n ? own.p : "");
+    msi_ballot_write(&line, b->vote->group->rank, own);
     mst_status st = line.failed ? msi_fail_memory() : look(b, msi_buf_str(&line), wait, decision);
     bool told = false;
     while (st == MST_OK && !decision->len) {

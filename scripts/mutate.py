@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""mutate.py - mutation testing: do the tests notice a changed operator?
+
+  scripts/mutate.py [--count 200] [--seed 1] [--jobs 2] [--report mutants.json] FOLDER…
+
+Changes one operator in a source file below the folders, at random, builds and runs the tests until one fails. A mutant
+that no test detects is a survivor: give it a test, or explain in scripts/mutants.txt why it changes nothing. Each job
+has a copy of the source and a build of its own in --directory. Mutants that do not compile are not counted. A report
+that exists is continued.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import queue
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+EXPLAINED = SOURCE / "scripts/mutants.txt"
+# What an operator becomes. The longer ones come first.
+OPERATORS = {
+    "==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&&", " < ": " <= ", " > ": " >= ",
+    " + ": " - ", " - ": " + ", "++": "--", "true": "false", "false": "true", "(!": "(", "+=": "-=",
+}
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|^[ \t]*#(?:\\\n|[^\n])*|_Static_assert[^;]*;|'
+                   + "|".join(r"\b%s\b" % o if o.isalpha() else re.escape(o) for o in sorted(OPERATORS, key=len, reverse=True)),
+                   re.S | re.M)
+
+
+def sites(path):
+    """The places of a file at which an operator can be changed: (offset, operator)."""
+    text = path.read_text()
+    return [(m.start(), m.group()) for m in TOKEN.finditer(text) if m.group() in OPERATORS]
+
+
+def choose(folders, count, seed):
+    """Mutants at random places, the same for the same seed and source."""
+    every = [(str(path.relative_to(SOURCE)), *site) for folder in folders
+             for path in sorted((SOURCE / folder).rglob("*.c")) for site in sites(path)]
+    return random.Random(seed).sample(every, min(len(every), 3 * count))
+
+
+class Tree:
+    """A copy of the source with a build of its own."""
+
+    def __init__(self, directory, options):
+        self.at, self.options = directory, options
+        self.build = directory / "build"
+
+    def run(self, *command, limit):
+        try:
+            return subprocess.run(command, cwd=self.at, capture_output=True, text=True, timeout=limit, env=self.environment()).returncode
+        except subprocess.TimeoutExpired:
+            return 1
+
+    def environment(self):
+        return {**os.environ, "CCACHE_BASEDIR": str(self.at), "CCACHE_NOHASHDIR": "1"}
+
+    def prepare(self):
+        shutil.copytree(SOURCE, self.at, ignore=shutil.ignore_patterns("build*", ".git"), symlinks=True)
+        launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+        configured = self.run("cmake", "-S", ".", "-B", "build", "-DMUSTER_BUILD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release",
+                              "-DCMAKE_C_FLAGS_RELEASE=-O1", *launcher, limit=300)
+        if configured or self.run("cmake", "--build", "build", "-j", str(os.cpu_count()), limit=1800) or self.test():
+            sys.exit(f"{self.at}: the source without a change does not build or does not pass")
+
+    def copy_to(self, directory):
+        """Another tree with the same build: paths are replaced, and times kept, so that nothing is built again."""
+        shutil.copytree(self.at, directory, symlinks=True)
+        old, new = str(self.at).encode(), str(directory).encode()
+        for path in (directory / "build").rglob("*"):
+            if path.is_symlink() or not path.is_file() or path.suffix in (".o", ".a", ".so") or os.access(path, os.X_OK):
+                continue
+            data, times = path.read_bytes(), path.stat()
+            if old in data:
+                path.write_bytes(data.replace(old, new))
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        return Tree(directory, self.options)
+
+    def make(self):
+        return self.run("cmake", "--build", "build", "-j", str(self.options.threads), limit=900)
+
+    def test(self):
+        """0 if all tests pass; stops at the first one that fails."""
+        return self.run("ctest", "--test-dir", "build", "--stop-on-failure", "-j", str(self.options.threads),
+                        "-R", self.options.tests, "--timeout", "120", limit=self.options.limit)
+
+    def judge(self, mutant):
+        """'stillborn', 'detected' or 'survived'."""
+        name, offset, operator = mutant
+        path = self.at / name
+        text = (SOURCE / name).read_text()
+        path.write_text(text[:offset] + OPERATORS[operator] + text[offset + len(operator):])
+        try:
+            if self.make():
+                return "stillborn"
+            return "detected" if self.test() else "survived"
+        finally:
+            path.write_text(text)
+
+
+def describe(mutant, result, seconds):
+    name, offset, operator = mutant
+    text = (SOURCE / name).read_text()
+    line = text.count("\n", 0, offset) + 1
+    return {"file": name, "line": line, "offset": offset, "from": operator.strip(), "to": OPERATORS[operator].strip(),
+            "text": text.splitlines()[line - 1].strip(), "result": result, "seconds": round(seconds, 1)}
+
+
+def explained():
+    """The survivors with an explanation: "FILE: TEXT OF THE LINE: OPERATOR: why"."""
+    return EXPLAINED.read_text().splitlines() if EXPLAINED.exists() else []
+
+
+def report(rows, path):
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+    counted = [row for row in rows if row["result"] != "stillborn"]
+    detected = sum(row["result"] == "detected" for row in counted)
+    return len(counted), detected
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--threads", type=int, default=2, help="of a build and of the tests of one mutant")
+    parser.add_argument("--tests", default="^(unit|multi|misuse|chaos)/", help="regular expression of tests to run")
+    parser.add_argument("--limit", type=int, default=900, help="seconds for the tests of one mutant; longer counts as detected")
+    parser.add_argument("--until", type=int, default=0, help="begin no mutant after that many seconds; 0: no limit")
+    parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/tmp/mutants"))
+    parser.add_argument("--report", type=pathlib.Path, default=pathlib.Path("mutants.json"))
+    options = parser.parse_args()
+    begin = time.monotonic()
+    rows = json.loads(options.report.read_text()) if options.report.exists() else []
+    known = {(row["file"], row["offset"]) for row in rows}
+    mutants = iter([m for m in choose(options.folders, options.count, options.seed) if m[:2] not in known])
+    trees = queue.Queue()
+    shutil.rmtree(options.directory, ignore_errors=True)
+    first = Tree(options.directory / "0", options)
+    first.prepare()
+    for i in range(1, options.jobs):
+        trees.put(first.copy_to(options.directory / str(i)))
+    trees.put(first)
+
+    def take(mutant):
+        tree, start = trees.get(), time.monotonic()
+        try:
+            return describe(mutant, tree.judge(mutant), time.monotonic() - start)
+        finally:
+            trees.put(tree)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        running = set()
+        while True:
+            late = options.until and time.monotonic() - begin > options.until
+            counted, detected = report(rows, options.report)
+            while len(running) < options.jobs and not late and counted + len(running) < options.count and (m := next(mutants, None)):
+                running.add(pool.submit(take, m))
+            if not running:
+                break
+            done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in done:
+                rows.append(row := future.result())
+                print(f"{row['result']:9} {row['file']}:{row['line']}: {row['from']} -> {row['to']} ({row['seconds']} s): {row['text']}",
+                      flush=True)
+    print(f"{detected} of {counted} mutants detected ({100 * detected / max(1, counted):.0f} %)")
+    for row in rows:
+        why = [line for line in explained() if line.startswith(f"{row['file']}: {row['text']}: {row['from']}:")]
+        if row["result"] == "survived":
+            print(f"survived: {row['file']}:{row['line']}: {row['from']} -> {row['to']}: {row['text']}"
+                  + (f"\n          explained: {why[0].rsplit(': ', 1)[1]}" if why else ""))
+
+
+if __name__ == "__main__":
+    main()
