@@ -11,7 +11,7 @@
  *   group    the same with mst_shrink_group
  *
  * Lines of output: "ready", "lost MS CULPRIT MESSAGE" for a failed step and "again MS SIZE" for the next
- * success, both with the time on the clock of the host, and "done STEPS". Exit status: 0 all steps are done,
+ * success, both with the time on the clock of the host, "failed WHY", and "done STEPS". Exit status: 0 all steps are done,
  * 3 as above, 4 a result is wrong, 5 any other error.
  */
 #include "os/clock.h"
@@ -47,8 +47,8 @@ static uint64_t draw(uint64_t step, uint64_t what) {
 }
 
 _Noreturn static void wrong(const char *call, uint64_t step, size_t i, int32_t got, int32_t wanted) {
-    fprintf(stderr, "step %llu: %s: element %zu is %d, not %d\n", (unsigned long long)step, call, i, got,
-            wanted);
+    printf("failed step %llu: %s: element %zu is %d, not %d\n", (unsigned long long)step, call, i, got,
+           wanted);
     _Exit(4);
 }
 
@@ -249,7 +249,7 @@ int main(int argc, char **argv) {
         if (st == MST_ERR_PEER_LOST) st = recover(mode, &step);
     }
     if (st != MST_OK) {
-        fprintf(stderr, "%s\n", mst_error());
+        printf("failed %s\n", mst_error());
         return 5;
     }
     printf("done %llu\n", (unsigned long long)steps);
