@@ -1,7 +1,7 @@
 /*
- * recovery.h - texts with which ranks decide how to go on after deaths: ballots (group/vote.h), the next world
- * (group/reform.c) and processes that join it (bootstrap/admission.h). Pure codecs, which check everything
- * that they read.
+ * recovery.h - texts with which ranks decide how to go on after deaths: ballots (group/vote.h), the next
+ * world (group/reform.c) and processes that join it (bootstrap/admission.h). Pure codecs, which check
+ * everything that they read.
  */
 #ifndef MSI_WIRE_RECOVERY_H
 #define MSI_WIRE_RECOVERY_H

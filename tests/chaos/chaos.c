@@ -11,8 +11,8 @@
  *   group    the same with mst_shrink_group
  *
  * Lines of output: "ready", "lost MS CULPRIT MESSAGE" for a failed step and "again MS SIZE" for the next
- * success, both with the time on the clock of the host, "failed WHY", and "done STEPS". Exit status: 0 all steps are done,
- * 3 as above, 4 a result is wrong, 5 any other error.
+ * success, both with the time on the clock of the host, "failed WHY", and "done STEPS". Exit status: 0 all
+ * steps are done, 3 as above, 4 a result is wrong, 5 any other error.
  */
 #include "os/clock.h"
 
