@@ -28,19 +28,27 @@ static void describe(const struct status_rank *rank, struct msi_buf *to) {
         if (rank->site[0]) msi_buf_add_format(to, ", at %s", rank->site);
     }
     if (rank->waits_for >= 0) msi_buf_add_format(to, "; waits for rank %d", rank->waits_for);
+    if (rank->waits_for == STATUS_UNKNOWN_RANK)
+        msi_buf_add_text(to, "; waits for ranks of which nothing is known");
     if (rank->late) msi_buf_add_format(to, "%sother ranks wait for it", to->len ? "; " : "");
     if (rank->error[0]) msi_buf_add_format(to, "%s%s", to->len ? "; " : "", rank->error);
 }
 
+/* Is it, as far as can be seen, a cause of trouble? */
+static bool is_suspect(const struct status_rank *rank) {
+    return rank->late || rank->exit_code > 0 || rank->exit_signal >= 0 || rank->process[0] == 'T' ||
+           rank->process[0] == 't';
+}
+
 static void print_rank(const struct status_rank *rank, int number, int host_width) {
-    char state[STATUS_STATE], pid[16] = "-", calls[24] = "-", age[MSI_UNITS_TEXT], last[MSI_UNITS_TEXT];
+    char state[STATUS_STATE], pid[16] = "-", ops[24] = "-", age[MSI_UNITS_TEXT], last[MSI_UNITS_TEXT];
     struct msi_buf text = {0};
     if (rank->known) snprintf(pid, sizeof pid, "%d", (int)rank->pid);
-    if (rank->operations >= 0) snprintf(calls, sizeof calls, "%lld", (long long)rank->operations);
+    if (rank->operations >= 0) snprintf(ops, sizeof ops, "%lld", (long long)rank->operations);
     describe(rank, &text);
-    printf("%c%5d  %-*s %8s  %-12s %8s %8s %8s  %s\n", rank->late ? '!' : ' ', number, host_width,
-           rank->node ? rank->node->host : "-", pid, status_state(rank, state), duration(rank->age, age),
-           calls, duration(rank->last, last), msi_buf_text(&text));
+    printf("%c%5d  %-*s %8s  %-12s %8s %8s %8s  %s\n", is_suspect(rank) ? '!' : ' ', number, host_width,
+           rank->node ? rank->node->host : "-", pid, status_state(rank, state), duration(rank->age, age), ops,
+           duration(rank->last, last), msi_buf_text(&text));
     msi_buf_free(&text);
 }
 
@@ -78,7 +86,7 @@ void status_print(const struct status_job *job) {
                (int)newest->world_size, live_nodes(job), (int)newest->nodes, (int)newest->generation,
                newest->phase);
         printf("%6s  %-*s %8s  %-12s %8s %8s %8s  %s\n", "rank", host_width(job), "host", "pid", "state",
-               "age", "calls", "last", "call");
+               "age", "ops", "last", "call");
         for (int r = 0; r < newest->world_size; r++) print_rank(&job->ranks[r], r, host_width(job));
     }
     print_nodes(job);
@@ -98,6 +106,7 @@ static void put_rank(struct msi_json_out *out, const struct status_rank *rank, i
     if (rank->known) msi_json_member_int(out, "pid", rank->pid);
     msi_json_member_string(out, "state", status_state(rank, state));
     if (rank->phase[0]) msi_json_member_string(out, "phase", rank->phase);
+    if (rank->process[0]) msi_json_member_string(out, "process", rank->process);
     put_seconds(out, "age_s", rank->age);
     if (rank->operations >= 0) msi_json_member_int(out, "operations", rank->operations);
     put_seconds(out, "last_operation_s", rank->last);
@@ -152,7 +161,30 @@ void status_print_json(const struct status_job *job) {
     msi_buf_free(&text);
 }
 
-void status_print_cards(const struct job_card *cards, int n) {
+static void print_cards_json(const struct job_card *cards, int n) {
+    struct msi_buf text = {0};
+    struct msi_json_out out = msi_json_to(&text);
+    msi_json_put_object(&out);
+    msi_json_member_array(&out, "jobs");
+    for (int i = 0; i < n; i++) {
+        msi_json_put_object(&out);
+        msi_json_member_int(&out, "pid", cards[i].pid);
+        msi_json_member_string(&out, "address", cards[i].address);
+        msi_json_member_string(&out, "run", cards[i].run);
+        msi_json_member_string(&out, "program", cards[i].program);
+        msi_json_put_object_end(&out);
+    }
+    msi_json_put_array_end(&out);
+    msi_json_put_object_end(&out);
+    puts(msi_buf_text(&text));
+    msi_buf_free(&text);
+}
+
+void status_print_cards(const struct job_card *cards, int n, bool json) {
+    if (json) {
+        print_cards_json(cards, n);
+        return;
+    }
     printf("%8s  %-24s %-18s %s\n", "launcher", "address", "job", "program");
     for (int i = 0; i < n; i++)
         printf("%8d  %-24s %-18s %s\n", cards[i].pid, cards[i].address, cards[i].run, cards[i].program);

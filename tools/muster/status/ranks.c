@@ -113,13 +113,13 @@ static void find_waits(struct status_job *job) {
         if (last) rank->last = seconds_between(last->begin, rank->view->now);
         if (rank->op) rank->in_call = seconds_between(rank->op->begin, rank->view->now);
         if (rank->in_call < STATUS_WAIT_SECONDS || rank->exit_code >= 0 || rank->exit_signal >= 0) continue;
-        rank->waits_for = graph.waits_for[r] < flights->size ? graph.waits_for[r] : MSI_NO_RANK;
+        rank->waits_for = graph.waits_for[r] < flights->size ? graph.waits_for[r] : STATUS_UNKNOWN_RANK;
     }
-    for (int r = 0; r < flights->size; r++)
-        if (job->ranks[r].waits_for != MSI_NO_RANK) {
-            job->ranks[job->ranks[r].waits_for].late = true;
-            job->stuck = true;
-        }
+    for (int r = 0; r < flights->size; r++) {
+        int waits_for = job->ranks[r].waits_for;
+        job->stuck |= waits_for != MSI_NO_RANK;
+        if (waits_for >= 0) job->ranks[waits_for].late = true;
+    }
     msi_wait_graph_close(&graph);
 }
 
@@ -165,6 +165,6 @@ const char *status_state(const struct status_rank *rank, char text[STATUS_STATE]
         snprintf(text, STATUS_STATE, "%s", rank->phase);
         return text;
     }
-    if (rank->waits_for >= 0) return "waiting";
+    if (rank->waits_for != MSI_NO_RANK) return "waiting";
     return rank->op || rank->under_way ? "in call" : "computing";
 }

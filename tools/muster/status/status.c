@@ -154,7 +154,7 @@ int cmd_status(int argc, char **argv) {
     if (st == MST_OK) {
         status = connect_and_show(&o, address);
     } else if (!n_operands && n > 1) {
-        status_print_cards(list, n);
+        status_print_cards(list, n, o.json);
         status = EXIT_DONE;
     } else {
         opt_failed(&command);

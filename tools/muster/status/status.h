@@ -24,6 +24,8 @@
 /* A rank that waits for less is not reported as waiting, nor the other as late: it may be on its way. */
 #define STATUS_WAIT_SECONDS 1.0
 
+enum { STATUS_UNKNOWN_RANK = -2 };
+
 /* A launcher of the job. */
 struct status_node {
     int64_t id;
@@ -51,7 +53,7 @@ struct status_rank {
     const struct msi_flight_op *op;     /* the operation that it is in; NULL: none */
     double last;                        /* since its last operation began */
     double in_call;                     /* since op began */
-    int waits_for;                      /* a rank; -1: none, or not known */
+    int waits_for;                      /* a rank; -1: none; STATUS_UNKNOWN_RANK: one without a recorder */
     bool late;                          /* another rank waits for it */
 };
 
@@ -82,7 +84,7 @@ const char *status_state(const struct status_rank *rank, char text[STATUS_STATE]
 /* print.c */
 void status_print(const struct status_job *job);
 void status_print_json(const struct status_job *job);
-void status_print_cards(const struct job_card *cards, int n);
+void status_print_cards(const struct job_card *cards, int n, bool json);
 
 /* members.c: prints the worlds in the store of a job whose launcher does not answer, or that has none. */
 mst_status status_print_worlds(mst_store *store, mst_cancel *cancel, const char *address, bool json);
