@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ANSWER_MS = 10000, WAIT_MS = 60 * 60 * 1000 };
+enum { START_MS = 100, ANSWER_MS = 10000, WAIT_MS = 60 * 60 * 1000 };
 
 struct status_link {
     struct status_link_options options;
@@ -109,12 +109,16 @@ static mst_status answer(struct status_link *link) {
                          .cancel = link->token);
 }
 
-/* The pause bounds the work that any number of requests causes. */
+/*
+ * The first pause leaves the store to the ranks, which join meanwhile; the others bound the work that any
+ * number of requests causes.
+ */
 static void *run(void *arg) {
     struct status_link *link = arg;
-    mst_status st = enter(link);
+    struct msi_wait pause = {INT64_MAX, link->token};
+    mst_status st = msi_wait_pause(&pause, START_MS, "muster status");
+    if (st == MST_OK) st = enter(link);
     while (st == MST_OK) {
-        struct msi_wait pause = {INT64_MAX, link->token};
         st = wait_for_request(link);
         if (st == MST_OK) st = answer(link);
         if (st == MST_ERR_TIMEOUT) st = MST_OK; /* the host of the store may have been suspended */
