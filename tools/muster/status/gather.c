@@ -12,8 +12,8 @@
 
 enum { REQUEST_MS = 10000, ANSWER_MS = 2000, LOOK_MS = 5, LOOK_MS_MOST = 80, NODES_MOST = 65536 };
 
-mst_status status_read_value(mst_store *store, mst_cancel *cancel, const char *key, struct msi_buf *value) {
-    struct msi_wait wait = {msi_deadline(REQUEST_MS), cancel};
+mst_status status_read_value(mst_store *store, const char *key, struct msi_buf *value) {
+    struct msi_wait wait = {msi_deadline(REQUEST_MS), NULL};
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};
     mst_status st = msi_store_exec(store, &wait, &x, 1);
     if (st == MST_OK) {
@@ -48,18 +48,18 @@ static void read_launcher(struct status_job *job, size_t *capacity, struct msi_s
     msi_copy_text(node->host, sizeof node->host, host);
 }
 
-static mst_status read_launchers(mst_store *store, mst_cancel *cancel, struct status_job *job) {
+static mst_status read_launchers(mst_store *store, struct status_job *job) {
     struct msi_buf list = {0};
     size_t capacity = 0;
-    mst_status st = status_read_value(store, cancel, STATUS_LAUNCHERS_KEY, &list);
+    mst_status st = status_read_value(store, STATUS_LAUNCHERS_KEY, &list);
     struct msi_str rest = msi_buf_str(&list), line;
     while (st == MST_OK && msi_str_line(&rest, &line)) read_launcher(job, &capacity, line);
     msi_buf_free(&list);
     return st;
 }
 
-static mst_status request(mst_store *store, mst_cancel *cancel, int64_t *number) {
-    struct msi_wait wait = {msi_deadline(REQUEST_MS), cancel};
+static mst_status request(mst_store *store, int64_t *number) {
+    struct msi_wait wait = {msi_deadline(REQUEST_MS), NULL};
     struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_ADD, .key = msi_cstr(STATUS_COUNT_KEY), .number = 1}},
         {.req = {.op = MSI_OP_APPEND, .key = msi_cstr(STATUS_ASKED_KEY), .value = msi_cstr("?")}},
@@ -118,15 +118,14 @@ static void read_answer(struct status_node *node) {
 }
 
 /* Reads the answers that are missing; *missing: how many still are, of launchers that may answer. */
-static mst_status read_answers(mst_store *store, mst_cancel *cancel, struct status_job *job, int64_t number,
-                               int *missing) {
+static mst_status read_answers(mst_store *store, struct status_job *job, int64_t number, int *missing) {
     char key[sizeof STATUS_NODE_KEY + 32];
     *missing = 0;
     for (int i = 0; i < job->n_nodes; i++) {
         struct status_node *node = &job->nodes[i];
         if (node->answered || node->gone) continue;
         snprintf(key, sizeof key, STATUS_NODE_KEY "%lld", (long long)node->id);
-        mst_status st = status_read_value(store, cancel, key, &node->answer);
+        mst_status st = status_read_value(store, key, &node->answer);
         if (st != MST_OK) return st;
         if (node->answer.len > 0) read_answer(node);
         node->answered = node->asked >= number;
@@ -135,15 +134,15 @@ static mst_status read_answers(mst_store *store, mst_cancel *cancel, struct stat
     return MST_OK;
 }
 
-mst_status status_ask(mst_store *store, mst_cancel *cancel, struct status_job *job) {
-    struct msi_wait wait = {msi_deadline(ANSWER_MS), cancel};
+mst_status status_ask(mst_store *store, struct status_job *job) {
+    struct msi_wait wait = {msi_deadline(ANSWER_MS), NULL};
     int64_t number = 0;
     int missing = 0;
-    mst_status st = read_launchers(store, cancel, job);
+    mst_status st = read_launchers(store, job);
     if (st != MST_OK || job->n_nodes == 0) return st;
-    st = request(store, cancel, &number);
+    st = request(store, &number);
     for (int ms = LOOK_MS; st == MST_OK; ms = ms < LOOK_MS_MOST ? 2 * ms : LOOK_MS_MOST) {
-        st = read_answers(store, cancel, job, number, &missing);
+        st = read_answers(store, job, number, &missing);
         if (st != MST_OK || missing == 0 || msi_now() >= wait.deadline) break;
         st = msi_wait_pause(&wait, ms, "waiting for the launchers");
         if (st == MST_ERR_TIMEOUT) st = MST_OK;

@@ -37,11 +37,11 @@ static bool is_world(const char *key, char prefix[MSI_PREFIX_MAX]) {
     return true;
 }
 
-static mst_status read_key(mst_store *store, mst_cancel *cancel, const struct world *world, const char *name,
+static mst_status read_key(mst_store *store, const struct world *world, const char *name,
                            struct msi_buf *value) {
     char key[MSI_PREFIX_MAX + 16];
     snprintf(key, sizeof key, "%s%s", world->prefix, name);
-    return status_read_value(store, cancel, key, value);
+    return status_read_value(store, key, value);
 }
 
 static void read_members(struct world *world) {
@@ -62,11 +62,11 @@ static void read_events(struct world *world) {
         if (event.rank >= 0 && event.rank < world->size) world->list[event.rank].event = event.kind;
 }
 
-static mst_status read_world(mst_store *store, mst_cancel *cancel, struct world *world) {
-    mst_status st = read_key(store, cancel, world, "params", &world->params);
-    if (st == MST_OK) st = read_key(store, cancel, world, "members", &world->members);
-    if (st == MST_OK) st = read_key(store, cancel, world, "locations", &world->locations);
-    if (st == MST_OK) st = read_key(store, cancel, world, "events", &world->events);
+static mst_status read_world(mst_store *store, struct world *world) {
+    mst_status st = read_key(store, world, "params", &world->params);
+    if (st == MST_OK) st = read_key(store, world, "members", &world->members);
+    if (st == MST_OK) st = read_key(store, world, "locations", &world->locations);
+    if (st == MST_OK) st = read_key(store, world, "events", &world->events);
     if (st != MST_OK) return st;
     int64_t size = msi_params_size(msi_buf_str(&world->params));
     if (size < 1 || size > REPORT_RANKS_MOST) return MST_OK; /* it has just ended, or is of another version */
@@ -149,13 +149,13 @@ static const char *explain(char *const *keys, size_t n) {
     return why;
 }
 
-mst_status status_print_worlds(mst_store *store, mst_cancel *cancel, const char *address, bool json) {
+mst_status status_print_worlds(mst_store *store, const char *address, bool json) {
     struct msi_buf text = {0};
     struct msi_json_out out = msi_json_to(&text);
     char **keys;
     size_t n;
     int worlds = 0;
-    mst_status st = mst_store_list_keys(store, &keys, &n, .cancel = cancel);
+    mst_status st = mst_store_list_keys(store, &keys, &n);
     if (st != MST_OK) return st;
     msi_json_put_object(&out);
     msi_json_member_string(&out, "address", address);
@@ -165,7 +165,7 @@ mst_status status_print_worlds(mst_store *store, mst_cancel *cancel, const char 
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         struct world world = {0};
         if (!is_world(keys[i], world.prefix)) continue;
-        st = read_world(store, cancel, &world);
+        st = read_world(store, &world);
         if (st == MST_OK && world.size > 0) {
             worlds++;
             put_world(&out, &world);

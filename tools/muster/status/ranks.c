@@ -8,7 +8,7 @@
 #include <signal.h>
 
 /* A rank in an answer. */
-struct fields {
+struct rank_fields {
     int64_t rank, pid, exit_code, exit_signal, operations;
     struct msi_json_text phase, process, call, site, error;
     double age, ended;
@@ -17,12 +17,12 @@ struct fields {
 };
 
 /* The node whose ranks are being read. */
-struct reading {
+struct node_reading {
     struct status_job *job;
     const struct status_node *node;
 };
 
-static void add_flight(struct status_job *job, const struct fields *f) {
+static void add_flight(struct status_job *job, const struct rank_fields *f) {
     struct report_flights *flights = job->report.flights;
     bool cut;
     if (f->flight.n == 0) return;
@@ -31,7 +31,7 @@ static void add_flight(struct status_job *job, const struct fields *f) {
         flights->n++;
 }
 
-static void add_rank(const struct reading *r, const struct fields *f) {
+static void add_rank(const struct node_reading *r, const struct rank_fields *f) {
     struct status_rank *rank = &r->job->ranks[f->rank];
     if (f->rank >= r->job->newest->world_size || rank->known) return;
     rank->known = true;
@@ -52,7 +52,7 @@ static void add_rank(const struct reading *r, const struct fields *f) {
 }
 
 static void read_rank(struct msi_json *in, void *object) {
-#define AT(member) offsetof(struct fields, member)
+#define AT(member) offsetof(struct rank_fields, member)
     static const struct report_field call[] = {
         REPORT_FIELD("name", TEXT, AT(call), 0, 0),
         REPORT_FIELD("site", TEXT, AT(site), 0, 0),
@@ -75,7 +75,7 @@ static void read_rank(struct msi_json *in, void *object) {
         {0},
     };
 #undef AT
-    struct fields f = {
+    struct rank_fields f = {
         .rank = -1, .exit_code = -1, .exit_signal = -1, .operations = -1, .age = -1, .ended = -1};
     report_read_object(in, fields, &f);
     if (!in->expected && f.rank >= 0) add_rank(object, &f);
@@ -83,7 +83,7 @@ static void read_rank(struct msi_json *in, void *object) {
 
 /* Ranks whose node does not describe them have ended there, or nothing is known of them. */
 static void read_node(struct status_job *job, const struct status_node *node) {
-    struct reading r = {job, node};
+    struct node_reading r = {job, node};
     for (int64_t i = 0; i < node->n && node->first_rank + i < job->newest->world_size; i++)
         job->ranks[node->first_rank + i].node = node;
     if (!node->answered || node->format != STATUS_FORMAT) return;

@@ -1,7 +1,4 @@
-/*
- * status.c - "muster status": finds the job, asks its launchers and prints what the ranks do. See status.h. A
- * signal handler fires the cancellation that every wait has.
- */
+/* status.c - "muster status": finds the job, asks its launchers and prints what the ranks do. See status.h. */
 #include "status/status.h"
 
 #include "cli/options.h"
@@ -10,8 +7,6 @@
 #include "base/error.h"
 #include "wire/url.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -44,18 +39,7 @@ static const struct opt_command command = {
                 "  muster status node1:29400 -w 2     a job elsewhere, every two seconds\n",
 };
 
-/* Used by the signal handler. */
-static mst_cancel *cancel;
-
-static void on_signal(int number) {
-    int error = errno;
-    (void)number;
-    mst_cancel_fire(cancel);
-    errno = error;
-}
-
 static int failed(mst_status st) {
-    if (st == MST_ERR_CANCELLED) return EXIT_SIGNAL + SIGINT;
     opt_failed(&command);
     return st == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
 }
@@ -93,9 +77,9 @@ static mst_status find_job(const char *name, struct job_card *list, int *n,
 /* Asks once and prints the answer. */
 static mst_status show(mst_store *store, const struct status_options *o, const char *address) {
     struct status_job job = {.address = address};
-    mst_status st = status_ask(store, cancel, &job);
+    mst_status st = status_ask(store, &job);
     if (st == MST_OK && job.n_nodes == 0) {
-        st = status_print_worlds(store, cancel, address, o->json);
+        st = status_print_worlds(store, address, o->json);
     } else if (st == MST_OK) {
         status_read_ranks(&job);
         if (o->json)
@@ -109,7 +93,7 @@ static mst_status show(mst_store *store, const struct status_options *o, const c
 
 /* The end of the store is the end of the job. */
 static mst_status watch(mst_store *store, const struct status_options *o, const char *address) {
-    struct msi_wait forever = {INT64_MAX, cancel};
+    struct msi_wait forever = {INT64_MAX, NULL};
     bool clear = isatty(STDOUT_FILENO) && !o->json;
     for (;;) {
         if (clear) fputs("\033[H\033[2J", stdout);
@@ -129,16 +113,11 @@ static int connect_and_show(const struct status_options *o, const char *address)
     char url[MSI_ADDRESS_TEXT_MAX + 8];
     int ms = o->timeout * 1000 < 1 ? 1 : (int)(o->timeout * 1000);
     mst_store *store = NULL;
-    mst_status st = mst_cancel_new(&cancel);
-    if (st != MST_OK) return failed(st);
-    signal(SIGINT, on_signal);
     snprintf(url, sizeof url, "tcp://%s", address);
-    st = mst_store_open(url, &store, .timeout_ms = ms, .cancel = cancel);
+    mst_status st = mst_store_open(url, &store, .timeout_ms = ms);
     if (st == MST_OK) st = watch(store, o, address);
     int status = st == MST_OK ? EXIT_DONE : failed(st);
     mst_store_free(store);
-    signal(SIGINT, SIG_DFL);
-    mst_cancel_free(cancel);
     return status;
 }
 

@@ -42,7 +42,7 @@ struct status_rank {
     const struct status_node *node; /* NULL: not known */
     bool known;                     /* the node has described it */
     int64_t pid;
-    char phase[16], process[4], call[64], site[128], error[1200];
+    char phase[16], process[4], call[64], site[128], error[256];
     bool under_way;                 /* the call has not returned */
     double age;                     /* seconds, like those below; negative: not known */
     double ended;                   /* since when */
@@ -68,10 +68,10 @@ struct status_job {
 };
 
 /* gather.c: asks and waits for the answers. Without launchers n_nodes is 0. Free it in any case. */
-mst_status status_ask(mst_store *store, mst_cancel *cancel, struct status_job *job);
+mst_status status_ask(mst_store *store, struct status_job *job);
 void status_free(struct status_job *job);
 /* Reads a value, which the caller frees; an empty one if there is none. */
-mst_status status_read_value(mst_store *store, mst_cancel *cancel, const char *key, struct msi_buf *value);
+mst_status status_read_value(mst_store *store, const char *key, struct msi_buf *value);
 /* Copies a text without its control characters. */
 void status_copy(struct msi_json_text text, char *to, size_t size);
 
@@ -87,6 +87,6 @@ void status_print_json(const struct status_job *job);
 void status_print_cards(const struct job_card *cards, int n, bool json);
 
 /* members.c: prints the worlds in the store of a job whose launcher does not answer, or that has none. */
-mst_status status_print_worlds(mst_store *store, mst_cancel *cancel, const char *address, bool json);
+mst_status status_print_worlds(mst_store *store, const char *address, bool json);
 
 #endif

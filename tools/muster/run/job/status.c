@@ -74,12 +74,11 @@ static bool is_repeated(const struct msi_flight_op *op, const struct msi_flight_
 
 /* Keeps what a diagnosis needs: unfinished and failed operations, and of others the newest of each sort. */
 static void trim(struct msi_flight_snapshot *s) {
-    static struct msi_flight_op kept[MSI_FLIGHT_ENTRIES]; /* newest first; the loop's thread alone */
-    int n = 0;
-    for (int i = s->view.n - 1; i >= 0; i--)
-        if (!is_repeated(&s->ops[i], kept, n)) kept[n++] = s->ops[i];
-    for (int i = 0; i < n; i++) s->ops[i] = kept[n - 1 - i];
-    s->view.n = n;
+    int end = s->view.n, at = end; /* those that are kept move to the end, and then to the beginning */
+    for (int i = end - 1; i >= 0; i--)
+        if (!is_repeated(&s->ops[i], &s->ops[at], end - at)) s->ops[--at] = s->ops[i];
+    memmove(s->ops, &s->ops[at], (size_t)(end - at) * sizeof s->ops[0]);
+    s->view.n = end - at;
     for (int i = 0; i < s->view.n_groups; i++) /* all ranks are members of the world */
         if (!strcmp(s->groups[i].name, "world")) s->groups[i].known = false;
 }
