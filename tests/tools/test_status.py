@@ -2,17 +2,15 @@
 
 import json
 import os
-import re
 import signal
 import socket
 import time
 import unittest
 
-from harness import MUSTER, RanksTest, ToolTest, wait_until
+from harness import MUSTER, Gate, RanksTest, ToolTest, wait_until
 from test_run_nodes import NodesTest
 
 RANK = os.path.join(os.path.dirname(MUSTER), "tests", "flight_rank")
-IGNORE = 'trap "" TERM; '
 SLEEP = "while :; do sleep 0.1; done"
 
 
@@ -61,6 +59,22 @@ class OneNode(StatusTest):
             self.assertRegex(text, r"(?m)^! +2 .* computing .*other ranks wait for it$")
             self.assertRegex(text, r"(?m)^Rank 2 is behind: ")
 
+    def test_groups_and_messages(self):
+        for how, n, states, diagnosis in (
+                ("group", 3, ("waiting", "waiting", "computing"), r"^Rank 2 is behind: it has not reached mst_barrier #1 of group 'sub', "),
+                ("messages", 2, ("computing", "waiting"), r"^Rank 0 is behind: it has not reached mst_recv #1 from rank 0 with tag 5 "),
+                ("stall", 2, ("computing", "computing"), None)):
+            with self.subTest(how):
+                run = self.begin("run", "-n", n, RANK, how)
+                run.out()
+                shown = self.shows(run.pid, *states)
+                if diagnosis:
+                    self.assertRegex(shown["diagnosis"], diagnosis)
+                else:
+                    self.assertRegex(shown["ranks"][0]["error"], "^MST_ERR_STALLED: ")
+                run.process.terminate()
+                run.finish()
+
     def test_a_stopped_rank(self):
         run = self.hang()
         pid = self.status(run.pid)["ranks"][1]["pid"]
@@ -82,13 +96,18 @@ class OneNode(StatusTest):
         self.assertEqual((shown["ranks"][0]["call"], shown["ranks"][0]["in_call"]), ("mst_init", True))
 
     def test_ranks_that_have_ended(self):
-        program = f"{IGNORE}case $RANK in 0) exit 0;; 1) sleep 1; kill -9 $$;; 2) sleep 1.2; exit 3;; esac; {SLEEP}"
-        run = self.begin("run", "-n", 4, "--shutdown-timeout", 600, "sh", "-c", program)
-        self.shows(run.pid, "exited 0", "starting", "starting", "starting")
-        shown = self.shows(run.pid, "exited 0", "killed SIGKILL", "exited 3", "starting")
-        self.assertEqual((shown["ranks"][1]["exit_signal"], shown["ranks"][2]["exit_code"]), (9, 3))
-        self.assertIn("was ended by SIGKILL", shown["ranks"][1]["error"])
-        self.assertRegex(self.text(run.pid), r"attempt 0, stopping\n")
+        with Gate() as death, Gate() as failure:
+            ends = f"0) exit 0;; 1) read x <{death.path}; kill -9 $$;; 2) read x <{failure.path}; exit 3;;"
+            run = self.begin("run", "-n", 4, "--shutdown-timeout", 600, "sh", "-c", f'trap "" TERM; case $RANK in {ends} esac; {SLEEP}')
+            self.shows(run.pid, "exited 0", "starting", "starting", "starting")
+            death.open()
+            shown = self.shows(run.pid, "exited 0", "killed SIGKILL", "starting", "starting")
+            self.assertEqual(shown["ranks"][1]["exit_signal"], 9)
+            self.assertIn("was ended by SIGKILL", shown["ranks"][1]["error"])
+            failure.open()
+            shown = self.shows(run.pid, "exited 0", "killed SIGKILL", "exited 3", "starting")
+            self.assertEqual(shown["ranks"][2]["exit_code"], 3)
+            self.assertRegex(self.text(run.pid), r"attempt 0, stopping\n")
 
     def test_after_a_restart(self):
         program = f"test $TORCHELASTIC_RESTART_COUNT = 0 && exit 1; {SLEEP}"

@@ -7,10 +7,18 @@
 #include "store/store.h"
 
 #include "base/error.h"
+#include "bootstrap/report.h"
 
 #include <stdlib.h>
 
-enum { REQUEST_MS = 10000, ANSWER_MS = 2000, LOOK_MS = 5, LOOK_MS_MOST = 80, NODES_MOST = 65536 };
+enum {
+    REQUEST_MS = 10000,
+    ENTER_MS = 1000,
+    ANSWER_MS = 2000,
+    LOOK_MS = 5,
+    LOOK_MS_MOST = 80,
+    NODES_MOST = 65536
+};
 
 mst_status status_read_value(mst_store *store, const char *key, struct msi_buf *value) {
     struct msi_wait wait = {msi_deadline(REQUEST_MS), NULL};
@@ -48,10 +56,21 @@ static void read_launcher(struct status_job *job, size_t *capacity, struct msi_s
     msi_copy_text(node->host, sizeof node->host, host);
 }
 
+/* A launcher that has just started its ranks answers soon. */
+static mst_status wait_for_launcher(mst_store *store) {
+    static const char *const key = STATUS_LAUNCHERS_KEY;
+    struct msi_buf hosts = {0};
+    mst_status st = status_read_value(store, MSI_LAUNCH_HOSTS_KEY, &hosts);
+    if (st == MST_OK && hosts.len > 0) st = mst_store_wait(store, &key, 1, .timeout_ms = ENTER_MS);
+    msi_buf_free(&hosts);
+    return st == MST_ERR_TIMEOUT ? MST_OK : st;
+}
+
 static mst_status read_launchers(mst_store *store, struct status_job *job) {
     struct msi_buf list = {0};
     size_t capacity = 0;
-    mst_status st = status_read_value(store, STATUS_LAUNCHERS_KEY, &list);
+    mst_status st = wait_for_launcher(store);
+    if (st == MST_OK) st = status_read_value(store, STATUS_LAUNCHERS_KEY, &list);
     struct msi_str rest = msi_buf_str(&list), line;
     while (st == MST_OK && msi_str_line(&rest, &line)) read_launcher(job, &capacity, line);
     msi_buf_free(&list);

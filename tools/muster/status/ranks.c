@@ -109,7 +109,8 @@ static void find_waits(struct status_job *job) {
         rank->view = flights->ranks[r].view;
         if (!rank->view) continue;
         const struct msi_flight_op *last = msi_flight_last(rank->view);
-        rank->op = graph.in[r];
+        if (graph.in[r] && !msi_flight_is_over(graph.in[r]))
+            rank->op = graph.in[r]; /* a failed one has returned */
         if (last) rank->last = seconds_between(last->begin, rank->view->now);
         if (rank->op) rank->in_call = seconds_between(rank->op->begin, rank->view->now);
         if (rank->in_call < STATUS_WAIT_SECONDS || rank->exit_code >= 0 || rank->exit_signal >= 0) continue;
