@@ -218,16 +218,24 @@ class Stores(RanksTest):
         keys = self.keys(f"tcp://127.0.0.1:{port}")
         self.assertFalse([key for key in keys if "status" in key], "nothing is left in a store without launchers")
 
+    def test_a_launcher_that_does_not_answer(self):
+        _, port = self.serve()
+        self.set(port, "muster/launch/hosts", "run 0 2 a\n")  # as earlier versions write it
+        self.assertIn("or it is of a version that does not answer: the calls are not known\n", self.status(port))
+        self.set(port, "muster/launch/ended", "")
+        self.assertIn(": the job has ended\n", self.status(port))
+
     def test_answers_that_cannot_be_read(self):
         _, port = self.serve()
         self.set(port, "muster/status/launchers", "+1 other\n+2 garbage\n+3 away\n-3\n")
         answer = {"format": 2, "muster": "9.9", "asked": 1 << 40, "run": "r", "pid": 1, "phase": "running", "generation": 0,
-                  "nodes": 1, "world_size": 2, "first_rank": 0, "local_world_size": 2, "ranks": "otherwise"}
+                  "nodes": 1, "world_size": 2, "first_rank": 0, "local_world_size": 2, "ranks": [{"rank": 0, "phase": "joined"}]}
         self.set(port, "muster/status/node/1", json.dumps(answer))
         for garbage in ("{", "[]", json.dumps({**answer, "format": 1, "world_size": -1}), "\x01"):
             self.set(port, "muster/status/node/2", garbage)
             text = self.status(port)
             self.assertIn("the launcher on host other is muster 9.9, whose answers this version cannot read\n", text)
+            self.assertRegex(text, r"(?m)^ +0  other .* unknown ")
             self.assertIn("the launcher on host garbage does not answer", text)
             self.assertIn("the launcher on host away has gone\n", text)
         self.set(port, "muster/status/node/1", json.dumps({**answer, "format": 1, "ranks": [

@@ -1,4 +1,4 @@
-/* status.c - "muster status": finds the job, asks its launchers and prints what the ranks do. See status.h. */
+/* status.c - "muster status": finds the job, asks its launchers, prints what the ranks do. See status.h. */
 #include "status/status.h"
 
 #include "cli/options.h"
