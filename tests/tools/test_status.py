@@ -162,6 +162,8 @@ class OneNode(StatusTest):
         for i, run in enumerate(runs):
             self.assertRegex(text, rf"(?m)^ *{run.pid}  127\.0\.0\.1:\d+ +listed-{i} +\S*flight_rank hang$")
             self.assertIn((run.pid, f"listed-{i}"), [(job["pid"], job["run"]) for job in listed])
+        rc, out, _ = self.muster("__complete", "status", "listed-")
+        self.assertEqual((rc, sorted(line.split("\t")[0] for line in out.decode().splitlines())), (0, ["listed-0", "listed-1"]))
 
     def test_jobs_of_other_users(self):
         if os.geteuid() != 0:
