@@ -41,7 +41,8 @@ class OneNode(StatusTest):
         return run
 
     def test_ranks_that_wait_and_the_late_one(self):
-        run = self.hang("--rdzv-id", "some-job.7")
+        name = f"job.{os.getpid()}"
+        run = self.hang("--rdzv-id", name)
         shown = self.shows(run.pid, "waiting", "waiting", "computing")
         first, late = shown["ranks"][0], shown["ranks"][2]
         self.assertEqual((first["waits_for"], first["call"], first["sequence"]), (2, "mst_all_reduce", 3))
@@ -52,9 +53,9 @@ class OneNode(StatusTest):
         self.assertLess(late["operations"], first["operations"])
         self.assertGreaterEqual(late["last_operation_s"], 1)
         self.assertRegex(shown["diagnosis"], r"^Rank 2 is behind: it has not reached mst_all_reduce #3 of world, .*\.$")
-        for job in (run.pid, "some-job.7", shown["address"]):
+        for job in (run.pid, name, shown["address"]):
             text = self.text(job)
-            self.assertRegex(text, r"^job some-job\.7 at \S+: 3 ranks, 1 of 1 nodes, attempt 0, running\n")
+            self.assertRegex(text, rf"^job {name} at \S+: 3 ranks, 1 of 1 nodes, attempt 0, running\n")
             self.assertRegex(text, r"(?m)^ +0 .* waiting .* in mst_all_reduce #3 of world .*; waits for rank 2$")
             self.assertRegex(text, r"(?m)^! +2 .* computing .*other ranks wait for it$")
             self.assertRegex(text, r"(?m)^Rank 2 is behind: ")
@@ -156,14 +157,18 @@ class OneNode(StatusTest):
         self.shows(run.pid, "waiting", "waiting", "computing")
 
     def test_several_jobs_are_listed(self):
-        runs = [self.hang("--rdzv-id", f"listed-{i}", n=1) for i in range(2)]
+        names = [f"listed-{os.getpid()}-{i}" for i in (0, 1, 1)]
+        runs = [self.hang("--rdzv-id", name, n=1) for name in names]
         text = self.text()
         listed = json.loads(self.text("--json"))["jobs"]
-        for i, run in enumerate(runs):
-            self.assertRegex(text, rf"(?m)^ *{run.pid}  127\.0\.0\.1:\d+ +listed-{i} +\S*flight_rank hang$")
-            self.assertIn((run.pid, f"listed-{i}"), [(job["pid"], job["run"]) for job in listed])
-        rc, out, _ = self.muster("__complete", "status", "listed-")
-        self.assertEqual((rc, sorted(line.split("\t")[0] for line in out.decode().splitlines())), (0, ["listed-0", "listed-1"]))
+        for name, run in zip(names, runs):
+            self.assertRegex(text, rf"(?m)^ *{run.pid}  127\.0\.0\.1:\d+ +{name} +\S*flight_rank hang$")
+            self.assertIn((run.pid, name), [(job["pid"], job["run"]) for job in listed])
+        same = json.loads(self.text("--json", names[1]))["jobs"]
+        self.assertEqual(sorted(job["pid"] for job in same), sorted(run.pid for run in runs[1:]))
+        self.assertEqual(self.status(names[0])["run"], names[0])
+        rc, out, _ = self.muster("__complete", "status", names[0][:-1])
+        self.assertEqual((rc, {line.split("\t")[0] for line in out.decode().splitlines()}), (0, set(names)))
 
     def test_jobs_of_other_users(self):
         if os.geteuid() != 0:

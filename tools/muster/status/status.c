@@ -44,7 +44,7 @@ static int failed(mst_status st) {
     return st == MST_ERR_TIMEOUT ? EXIT_TIMEOUT : EXIT_FAILED;
 }
 
-/* The address of a job that the user names. MST_ERR_NOT_FOUND: there is none; *n jobs were found. */
+/* The address of the job that the user means. If it fails and *n is not 0, these n jobs may be meant. */
 static mst_status find_job(const char *name, struct job_card *list, int *n,
                            char address[MSI_ADDRESS_TEXT_MAX]) {
     char url[MSI_ADDRESS_TEXT_MAX + 8];
@@ -62,16 +62,16 @@ static mst_status find_job(const char *name, struct job_card *list, int *n,
         snprintf(address, MSI_ADDRESS_TEXT_MAX, "%s", list[0].address);
         return MST_OK;
     }
-    *n = jobs_find(list);
-    for (int i = 0; i < *n; i++) {
-        if (name ? strcmp(list[i].run, name) != 0 : *n > 1) continue;
-        snprintf(address, MSI_ADDRESS_TEXT_MAX, "%s", list[i].address);
-        return MST_OK;
-    }
-    if (!name && *n > 1) return MST_ERR_INVALID;
-    return msi_fail(MST_ERR_INVALID, "give HOST:PORT of its store; 'muster run --verbose' prints it",
-                    "no launcher of this user on this host runs %s%s", name ? "job " : "a job",
-                    name ? name : "");
+    int found = jobs_find(list);
+    for (int i = 0; i < found; i++)
+        if (!name || !strcmp(list[i].run, name)) list[(*n)++] = list[i];
+    if (*n > 1) return MST_ERR_INVALID;
+    if (*n == 0)
+        return msi_fail(MST_ERR_INVALID, "give HOST:PORT of its store; 'muster run --verbose' prints it",
+                        "no launcher of this user on this host runs %s%s", name ? "job " : "a job",
+                        name ? name : "");
+    snprintf(address, MSI_ADDRESS_TEXT_MAX, "%s", list[0].address);
+    return MST_OK;
 }
 
 /* Asks once and prints the answer. */
@@ -132,7 +132,7 @@ int cmd_status(int argc, char **argv) {
     mst_status st = find_job(n_operands ? operands[0] : NULL, list, &n, address);
     if (st == MST_OK) {
         status = connect_and_show(&o, address);
-    } else if (!n_operands && n > 1) {
+    } else if (n > 1) {
         status_print_cards(list, n, o.json);
         status = EXIT_DONE;
     } else {
