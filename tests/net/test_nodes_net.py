@@ -4,6 +4,7 @@ The ranks of different namespaces count as ranks of different hosts (MUSTER_FORC
 over the network, too.
 """
 
+import json
 import os
 import pathlib
 import signal
@@ -19,6 +20,7 @@ from test_netns import NAMES, open_namespaces
 PORT = 29400
 BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")
 LOOP = os.path.join(BUILD, "bin", "tests", "faults")
+HANG = os.path.join(BUILD, "bin", "tests", "flight_rank")
 SHOW = 'echo "$RANK/$WORLD_SIZE try $TORCHELASTIC_RESTART_COUNT"'
 SILENCE = 3  # seconds
 
@@ -64,6 +66,24 @@ class NodesInNamespaces(ToolTest):
         self.assertEqual(statuses, [0, 0, 0], results)
         models = {line.split("model")[1] for r in results for line in r[1].splitlines() if "my model" in line}
         self.assertEqual(len(models), 1)
+
+    def test_status_from_another_host(self):
+        nodes = [self.node(space, HANG, "hang", nnodes=2) for space in "ab"]
+
+        def status(*options):
+            command = [*self.spaces.inside("c"), MUSTER, "status", *options, f"10.77.0.1:{PORT}"]
+            done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=60, check=False)
+            return done.stdout
+
+        def states():
+            out = status("--json")
+            return [rank["state"] for rank in json.loads(out).get("ranks", [])] if out else []
+
+        wait_until(lambda: states() == ["waiting", "computing"], "rank 0 waits")
+        self.assertRegex(status(), r"(?m)^ +0 .* waits for rank 1$")
+        for node in nodes:
+            node.process.terminate()
+            node.finish()
 
     def test_nodes_wait_until_the_port_is_free(self):
         hold = f"import socket; s = socket.socket(); s.bind(('10.77.0.1', {PORT})); print('held', flush=True); input()"

@@ -17,7 +17,7 @@ struct command {
     int (*run)(int argc, char **argv);
     const char *help;
 };
-enum { N_COMMANDS = 6 };
+enum { N_COMMANDS = 7 };
 extern const struct command commands[N_COMMANDS];
 
 /* argv[0] is the name of the sub-command. Each returns the exit status. */
@@ -27,6 +27,7 @@ int cmd_store(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_tune(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_status(int argc, char **argv);
 /* Internal, for shells: gets the words after "muster __complete"; prints candidates for the last one. */
 int cmd_complete(int argc, char **argv);
 

@@ -13,6 +13,7 @@
 
 const struct command commands[] = {
     {"run", cmd_run, "start a program as N ranks"},
+    {"status", cmd_status, "show what the ranks of a running job do"},
     {"info", cmd_info, "show how muster was built and what it finds on this machine"},
     {"store", cmd_store, "serve a key/value store, or use one"},
     {"bench", cmd_bench, "measure muster and compare it with other libraries"},

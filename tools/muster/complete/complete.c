@@ -12,10 +12,12 @@
 #include "cli/options.h"
 #include "coll/plan.h"
 #include "commands.h"
+#include "status/jobs.h"
 #include "store/actions.h"
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct {
@@ -42,6 +44,14 @@ static void offer_items(const char *word, const char *prefix, size_t prefix_len,
 static void offer_ops(const char *word) {
     for (int i = 0; i < LOOP_OPS; i++) offer(word, "", 0, loop_op_names[i], "operation");
     offer(word, "", 0, "all", "all operations");
+}
+
+/* The names of jobs whose launchers run on this host. */
+static void offer_jobs(const char *word) {
+    struct job_card *list = calloc(JOBS_MOST, sizeof *list);
+    int n = list ? jobs_find(list) : 0;
+    for (int i = 0; i < n; i++) offer(word, "", 0, list[i].run, list[i].program);
+    free(list);
 }
 
 /* Offers the choices of a value. start: where the value begins in the word. */
@@ -109,6 +119,8 @@ static void offer_operand(const struct opt_command *command, const char *word) {
         offer_ops(word);
     else if (!strcmp(command->operands, "DIR"))
         puts(":dirs");
+    else if (!strcmp(command->operands, "[job]"))
+        offer_jobs(word);
     else if (!command->operands[0])
         offer_options(command, word);
 }

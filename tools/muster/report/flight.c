@@ -15,7 +15,7 @@ static void write_sentences(const struct msi_buf *lines, struct msi_buf *to) {
                            (int)line.n - 1, line.p + 1);
 }
 
-static void diagnose(struct report_flights *f) {
+void report_flights_diagnose(struct report_flights *f) {
     struct msi_buf lines = {0};
     f->ranks = report_alloc((size_t)f->size, sizeof *f->ranks);
     for (int r = 0; r < f->size; r++) f->ranks[r].blames = REPORT_NONE;
@@ -48,7 +48,7 @@ void report_flights_read(struct report_job *job, const int *ranks, int n) {
             report_warn(job, "%s is left out: it %s", path, mst_last_error()->message);
         free(path);
     }
-    if (f->n > 0) diagnose(f);
+    if (f->n > 0) report_flights_diagnose(f);
 }
 
 bool report_flights_any(const struct report_job *job) {

@@ -27,10 +27,15 @@ struct report_flights {
 
 /* flight_file.c: reads the recording of a rank; its texts stay valid as long as the job. */
 mst_status report_flight_read(struct report_job *job, const char *path, int rank, struct flight *flight);
+/* The same from a text; cut: it ends in the middle, or is malformed there. */
+mst_status report_flight_parse(struct report_job *job, struct msi_str text, int rank, struct flight *flight,
+                               bool *cut);
 void report_flight_free(struct flight *flight);
 
 /* Reads the recordings of these ranks and diagnoses the failure. Unreadable ones become warnings. */
 void report_flights_read(struct report_job *job, const int *ranks, int n);
+/* Diagnoses from the list; ranks and texts stay valid until report_flights_free. */
+void report_flights_diagnose(struct report_flights *flights);
 bool report_flights_any(const struct report_job *job);
 void report_flights_free(struct report_job *job);
 

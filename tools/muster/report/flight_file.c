@@ -205,27 +205,31 @@ static mst_status check_file(const struct reading *r, const struct msi_json *in,
     return MST_OK;
 }
 
-mst_status report_flight_read(struct report_job *job, const char *path, int rank, struct flight *flight) {
+mst_status report_flight_parse(struct report_job *job, struct msi_str text, int rank, struct flight *flight,
+                               bool *cut) {
     struct reading r = {
         .job = job, .flight = flight, .rank = REPORT_NONE, .culprit = REPORT_NONE, .now = MSI_FLIGHT_UNKNOWN};
+    *flight = (struct flight){.view.n_groups = 2};
+    report_reserve(&flight->groups, 0, &flight->groups_capacity, sizeof *flight->groups);
+    flight->groups[NO_GROUP] = (struct msi_flight_group){.name = ""};
+    flight->groups[GONE_GROUP] = (struct msi_flight_group){.name = "", .gone = true};
+    struct msi_json in = msi_json_of(text.p, text.n);
+    read_file(&r, &in);
+    mst_status st = check_file(&r, &in, rank);
+    if (st != MST_OK) report_flight_free(flight);
+    if (st == MST_OK) job->flights->size = (int)r.size;
+    *cut = in.expected;
+    return st;
+}
+
+mst_status report_flight_read(struct report_job *job, const char *path, int rank, struct flight *flight) {
     struct msi_buf data = {0};
-    mst_status st;
+    bool cut;
     int error = msi_file_read(path, REPORT_FILE_MOST, &data);
-    if (error == 0) {
-        *flight = (struct flight){.view.n_groups = 2};
-        report_reserve(&flight->groups, 0, &flight->groups_capacity, sizeof *flight->groups);
-        flight->groups[NO_GROUP] = (struct msi_flight_group){.name = ""};
-        flight->groups[GONE_GROUP] = (struct msi_flight_group){.name = "", .gone = true};
-        struct msi_json in = msi_json_of((const char *)data.data, data.len);
-        read_file(&r, &in);
-        st = check_file(&r, &in, rank);
-        if (st != MST_OK) report_flight_free(flight);
-        if (st == MST_OK && in.expected)
-            report_warn(job, "%s cannot be read to its end: some operations may be missing", path);
-        if (st == MST_OK) job->flights->size = (int)r.size;
-    } else {
-        st = msi_fail(MST_ERR_SYSTEM, NULL, "cannot be read: %s", strerror(error));
-    }
+    if (error != 0) return msi_fail(MST_ERR_SYSTEM, NULL, "cannot be read: %s", strerror(error));
+    mst_status st = report_flight_parse(job, msi_buf_str(&data), rank, flight, &cut);
+    if (st == MST_OK && cut)
+        report_warn(job, "%s cannot be read to its end: some operations may be missing", path);
     msi_buf_free(&data);
     return st;
 }

@@ -10,6 +10,7 @@
 #include "run/ranks/program.h"
 #include "run/ranks/spawn.h"
 #include "run/run_options.h"
+#include "status/jobs.h"
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -200,7 +201,9 @@ static int run(struct launch *l, const struct run_options *o) {
     rank_states_open(&l->states, l->job.workers.n);
     l->facts.states = l->states.segment.fd;
     if (o->verbose) print_facts(l);
+    struct msi_segment card = jobs_announce(&l->rendezvous.address, l->agent.run_id, l->job.workers.argv);
     int status = job_run(&l->job);
+    msi_segment_close(&card);
     rank_states_close(&l->states);
     return status;
 }

@@ -19,14 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A rank of this node. */
-struct flight {
-    struct msi_flight_snapshot snapshot;
-    bool any; /* it has recorded something */
-    struct rank_state_view state;
-    char reason[1200];
-};
-
 /* All recorders of this node, read at one moment. */
 struct flights {
     int n;
@@ -49,8 +41,9 @@ static void set_reason(const struct worker *worker, struct flight *flight) {
         report_one_line(worker, flight->reason, sizeof flight->reason);
 }
 
-static void read_one(const struct job *job, const struct worker *worker, struct flight *flight) {
+void job_read_flight(const struct job *job, const struct worker *worker, struct flight *flight) {
     const struct msi_flight *recorder = rank_states_flight(job->options->states, worker->local_rank);
+    msi_tick_begin();
     flight->any = recorder && msi_flight_read(recorder, msi_tick_look(), &flight->snapshot);
     rank_states_read(job->options->states, worker->local_rank, &flight->state);
     set_reason(worker, flight);
@@ -62,13 +55,12 @@ static bool flights_read(const struct job *job, struct flights *f) {
     f->list = calloc((size_t)f->n + 1, sizeof f->list[0]);
     f->ranks = calloc((size_t)size + 1, sizeof f->ranks[0]);
     bool whole = f->list && f->ranks;
-    msi_tick_begin();
     for (int r = 0; r < size && whole; r++)
         f->ranks[r] = (struct msi_flight_rank){.elsewhere = true, .blames = -1};
     for (int i = 0; i < f->n && whole; i++) {
         const struct worker *worker = &job->workers.list[i];
         struct flight *flight = &f->list[i];
-        read_one(job, worker, flight);
+        job_read_flight(job, worker, flight);
         if (worker->rank < size)
             f->ranks[worker->rank] =
                 (struct msi_flight_rank){.view = flight->any ? &flight->snapshot.view : NULL,

@@ -66,6 +66,7 @@ static int start(struct job *job) {
     rc = start_workers(job, &env);
     worker_env_close(&env);
     if (rc == 0) job->phase = RUNNING;
+    if (rc == 0) job_open_status(job);
     return rc;
 }
 
@@ -151,6 +152,7 @@ static void close_handles(struct job *job) {
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     uv_close((uv_handle_t *)&job->deadline, NULL);
     if (job->progress.loop) progress_close(&job->progress);
+    status_link_close(job->status_link);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
     if (job->agent) node_agent_close(job->agent);
     remote_end(&job->remote);
@@ -195,6 +197,7 @@ int job_run(const struct job_options *options) {
     workers_free(&job.workers);
     remote_free(&job.remote);
     node_agent_free(job.agent);
+    status_link_free(job.status_link);
     output_free(job.output);
     return status;
 }

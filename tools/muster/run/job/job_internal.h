@@ -15,6 +15,9 @@
 #include "run/job/job.h"
 
 #include "run/ranks/progress.h"
+#include "run/status/status_link.h"
+
+#include "prof/flight/view.h"
 
 enum phase { IDLE, RUNNING, STOPPING, DRAINING };
 
@@ -28,6 +31,7 @@ struct job {
     struct workers workers;
     struct remote remote; /* agents on other hosts */
     struct progress progress;
+    struct status_link *status_link;   /* answers "muster status"; NULL: not yet, or it cannot */
     struct node_agent *agent;          /* NULL: single node */
     struct node_assignment assignment; /* of this generation */
     enum phase phase;
@@ -76,12 +80,25 @@ void job_on_idle(void *arg);
 void job_on_broken(void *arg, int error);
 void job_on_log_lost(void *arg, int error);
 
-/* flight.c: writes the flight recorders of a stopped generation if there is a directory for them. */
+/* What a rank of this node has recorded. */
+struct flight {
+    struct msi_flight_snapshot snapshot;
+    bool any; /* it has recorded something */
+    struct rank_state_view state;
+    char reason[1200]; /* its last error, or how it exited if it was not told to; "": neither */
+};
+
+/* flight.c */
+void job_read_flight(const struct job *job, const struct worker *worker, struct flight *flight);
+/* Writes the flight recorders of a stopped generation if there is a directory for them. */
 void job_keep_flights(struct job *job);
 /* Removes the files of an earlier generation or job. */
 void job_remove_flights(const struct job *job);
 /* Writes them now, and prints what each rank does and which rank is behind. */
 void job_show_flights(struct job *job);
+
+/* status.c: answers "muster status" from now on. Later calls do nothing. */
+void job_open_status(struct job *job);
 
 /* signals.c: 0, or an error of libuv. */
 int job_catch_signals(struct job *job);
