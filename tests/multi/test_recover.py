@@ -243,10 +243,10 @@ class RecoverHere(RanksTest):
 
     def test_many_deaths(self):
         """Ranks die one after the other while the others go on."""
-        ranks = self.world(*[("loop:30000",)] * 8)
+        ranks = self.world(*[("loop:3000",)] * 8)
         for victim in 5, 3, 1:
             ranks.pop(victim).kill()
-        self.all_ok(ranks, "loop:30000", within=20 * SOON)
+        self.all_ok(ranks, "loop:3000", within=20 * SOON)
         self.end(*ranks)
 
 
