@@ -141,6 +141,15 @@ class OneNode(SurviveTest):
         err = self.end(run)
         self.assertIn("muster run: 3 of 3 ranks ended with code 0; these died:\n", err)
 
+    def test_flight_recorder_of_a_rank_that_died(self):
+        with tempfile.TemporaryDirectory() as trace:
+            run, pids = self.start("grow", 3, "--replace", "--trace", trace)
+            os.kill(pids[1], signal.SIGKILL)
+            self.ranks(run, 3, 3)
+            with open(os.path.join(trace, "rank-1.flight.json"), encoding="utf-8") as file:
+                self.assertRegex(file.read(), rf'"pid": ?{pids[1]}\b')
+            self.end(run)
+
     def test_replacements_admit_others(self):
         """All first ranks have died, and the replacements take their time: nobody is left alone."""
         run, pids = self.start("slow", 2, "--replace=3")

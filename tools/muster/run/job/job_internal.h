@@ -99,6 +99,8 @@ void job_summarize_deaths(struct job *job);
 
 /* flight.c: writes the flight recorders of a stopped generation if there is a directory for them. */
 void job_keep_flights(struct job *job);
+/* The same for a rank that died while the others go on. */
+void job_keep_flight(const struct job *job, const struct worker *worker);
 /* Removes the files of an earlier generation or job. */
 void job_remove_flights(const struct job *job);
 /* Writes them now, and prints what each rank does and which rank is behind. */

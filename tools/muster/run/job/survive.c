@@ -156,6 +156,7 @@ void job_survive_exit(struct job *job, struct worker *worker) {
     } else if (event == RANK_DIED) {
         rank_states_read(job->options->states, worker->local_rank, &state);
         output_catch_up(job->output, worker->local_rank);
+        job_keep_flight(job, worker);
         report_death(worker, &state, text, sizeof text);
     }
     report(job, worker, event, text);
