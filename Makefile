@@ -14,6 +14,13 @@ demo: build ## train a GPT with four processes, print a communication profile, t
 	build/bin/muster run -n 4 --prof build/bin/gpt train --mesh dp=2,pp=2 --save build/demo
 	build/bin/muster run -n 4 build/bin/gpt generate --mesh pp=4 --load build/demo --prompt "This License" --tokens 300
 
+# Rank 2 kills itself after two seconds; its replacement does not.
+SURVIVE := [ "$$RANK$$MUSTER_JOIN" = 2 ] && { sleep 2; kill -9 $$$$; } & exec build/bin/gpt train --mesh dp=4 --survive 1
+demo-survive: TARGETS := --target muster_tool gpt
+demo-survive: build ## train a GPT, kill a process: the others continue without it, then with a new one
+	build/bin/muster run -n 4 --survive sh -c '$(SURVIVE) --steps 300'
+	build/bin/muster run -n 4 --replace sh -c '$(SURVIVE) --steps 300 --join-timeout 30'
+
 test: ## install the required packages, build, run everything
 	@scripts/test.sh
 
@@ -46,7 +53,7 @@ clean: ## remove all build directories
 	rm -rf build build-*
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: build demo test check fresh bench install clean help
+.PHONY: build demo demo-survive test check fresh bench install clean help
 .NOTPARALLEL:

@@ -6,6 +6,7 @@ all numbers of stages, schedules and numbers of micro-batches; dimensions in ano
 order; ranks on one host and on several. Another size of dp, tp or cp splits the sums elsewhere and agrees within rounding.
 """
 
+import contextlib
 import itertools
 import os
 import pathlib
@@ -23,8 +24,9 @@ APART = ["sh", "-c", 'MUSTER_FORCE_HOST=$((RANK % 2)) exec "$0" "$@"']
 def rank_pid(launcher, rank):
     """The pid of this rank."""
     for child in pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        if f"\0RANK={rank}\0" in "\0" + pathlib.Path(f"/proc/{child}/environ").read_text():
-            return int(child)
+        with contextlib.suppress(ProcessLookupError):  # it has exited
+            if f"\0RANK={rank}\0" in "\0" + pathlib.Path(f"/proc/{child}/environ").read_text():
+                return int(child)
     raise AssertionError(f"no rank {rank} under {launcher}")
 
 

@@ -7,6 +7,7 @@
 
 #include "../tools/muster/cli/options.c"
 #include "../tools/muster/cli/text.c"
+#include "../tools/muster/run/failure/survivors.c"
 #include "../tools/muster/run/nodes/coordinator.c"
 #include "../tools/muster/run/nodes/coordinator_nodes.c"
 #include "../tools/muster/run/nodes/node_msg.c"

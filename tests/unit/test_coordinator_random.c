@@ -1,7 +1,7 @@
 /*
  * test_coordinator_random.c - thousands of random jobs of several nodes, from a fixed seed: nodes that follow
- * orders, nodes that leave or die, and notices that make no sense. The orders can always be carried out, and
- * once all nodes stop or die the coordinator ends the job.
+ * orders, nodes that leave or die, ranks that die, and notices that make no sense. The orders can always be
+ * carried out, and once all nodes stop or die the coordinator ends the job.
  */
 #include "coordinator_kit.h"
 
@@ -90,6 +90,9 @@ static void open_random_job(void) {
     job.coordinator->options.join_seconds = draw(600) / 10.0 + 0.1;
     if (draw(2) == 0) job.coordinator->options.last_call_seconds = 0;
     if (draw(2) == 0) job.coordinator->options.progress_seconds = 1;
+    job.coordinator->options.survive =
+        (struct survive_options){.min = draw(4) == 0 ? draw(4) : 0, .replace = draw(5) - 1};
+    job.coordinator->survivors.options = job.coordinator->options.survive;
     job.coordinator->progress = job.now + job.coordinator->options.progress_seconds;
 }
 
@@ -111,12 +114,23 @@ static void random_stop(int ticket, int generation) {
     stops_blaming(ticket, generation, rank, draw(3) == 0 ? draw(12) : -1, draw(20) == 0);
 }
 
+static void random_event(int ticket, int generation) {
+    hear((struct notice){.kind = NOTICE_RANK,
+                         .ticket = ticket,
+                         .generation = generation,
+                         .serial = 1 + draw(8),
+                         .rank = draw(12),
+                         .event = draw(4),
+                         .waited = draw(2),
+                         .text = "a rank died"});
+}
+
 static void random_step(bool ranked) {
     static const int insistence[] = {SIGINT, SIGTERM, SIGKILL};
     int ticket = draw(TICKETS), generation = sim.generation >= 0 ? sim.generation : 0;
 
     if (draw(10) == 0) generation += draw(3) - (generation > 0);
-    int what = draw(200);
+    int what = draw(220);
     if (what < 70) {
         random_join(ticket, ranked);
     } else if (what < 75) {
@@ -129,7 +143,9 @@ static void random_step(bool ranked) {
     } else if (what < 170) {
         sim.nodes[ticket].left |= sim.nodes[ticket].joined;
         leaves(ticket);
-    } else if (what < 171) {
+    } else if (what < 190) {
+        random_event(ticket, generation);
+    } else if (what < 191) {
         interrupt(insistence[draw(3)]);
     } else {
         pass(draw(2) == 0 ? 0.5 : draw(40));

@@ -104,7 +104,7 @@ static int open_local(struct generator *g) {
 
 static int open_generator(struct generator *g) {
     const struct gpt_options *o = g->options;
-    if (gpt_mesh_open(&g->mesh, o->mesh, o->deterministic)) return -1;
+    if (gpt_mesh_open(&g->mesh, o->mesh, o->deterministic, NULL)) return -1;
     if (o->backend && gpt_mesh_set_backend(&g->mesh, o->backend)) return -1;
     return gpt_mesh_agree(&g->mesh, open_local(g));
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum kind { COUNT, SWITCH, NUMBER, TEXT };
-enum { MAX_COUNT = 1 << 30, MAX_DIGITS = 17 };
+enum { MAX_COUNT = 1 << 30, MAX_DIGITS = 17, MAX_SECONDS = 1000000 };
 /* Which commands accept an option. */
 enum { TRAIN = 1, GENERATE = 2, LOGITS = 4, MATMUL = 8 };
 
@@ -63,6 +63,10 @@ static const struct {
      "backend [MUSTER_BACKEND]; train: several, as in native,mpi, are compared"},
     {"deterministic", TRAIN | GENERATE, SWITCH, AT(deterministic), "0",
      "1: the same bits however processes are placed on hosts"},
+    {"survive", TRAIN, SWITCH, AT(survive), "0",
+     "1: when a process dies, the others continue; --mesh has only dp"},
+    {"join-timeout", TRAIN, NUMBER, AT(join_timeout), "0",
+     "with --survive: seconds to wait for new processes in their places"},
     {"load", TRAIN | GENERATE | LOGITS, TEXT, AT(load), NULL,
      "load the model from this directory; train continues at its step"},
     {"prompt", GENERATE | LOGITS, TEXT, AT(prompt), "The ", "text to continue"},
@@ -132,6 +136,13 @@ static int check(const struct gpt_options *o) {
     if (o->chunks == 0) return gpt_fail("--chunks 0: a stage needs at least one chunk");
     if (o->backend && !o->mesh)
         return gpt_fail("--backend %s: a single process uses no backend; give --mesh", o->backend);
+    if (GIVEN(o, join_timeout) && !o->survive) return gpt_fail("--join-timeout needs --survive 1");
+    if (o->join_timeout > MAX_SECONDS)
+        return gpt_fail("--join-timeout %g: expected at most %d", o->join_timeout, MAX_SECONDS);
+    if (o->survive && (!o->mesh || strncmp(o->mesh, "dp=", 3) != 0 || strchr(o->mesh, ',')))
+        return gpt_fail(
+            "--survive needs --mesh dp=N: with other dimensions a process that dies takes a part of "
+            "the model with it");
     if (GIVEN(o, chunks) && strcmp(o->schedule, "interleaved") != 0)
         return gpt_fail("--chunks needs --schedule interleaved");
     if (GIVEN(o, prompt) + GIVEN(o, ids) + GIVEN(o, prompts) > 1)

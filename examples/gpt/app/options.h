@@ -20,7 +20,8 @@ struct gpt_options {
     size_t save_every, resume, digits;
     /* over processes */
     const char *mesh, *schedule, *backend;
-    size_t chunks, deterministic;
+    size_t chunks, deterministic, survive;
+    double join_timeout; /* seconds */
     /* generation */
     const char *prompt, *ids, *prompts;
     size_t samples, tokens;

@@ -14,20 +14,26 @@ static bool interleaved(const struct gpt_trainer *t) {
     return t->mesh.size[GPT_PP] > 1 && strcmp(t->options->schedule, "interleaved") == 0;
 }
 
-/* Splits a step's sequences over dp, cp and micro-batches. */
+/*
+ * Splits a step's sequences over dp, cp and micro-batches. With --survive there may be any number of
+ * replicas, so they may get different numbers of sequences.
+ */
 static int split_batch(struct gpt_trainer *t) {
     const struct gpt_options *o = t->options;
     size_t dp = t->mesh.size[GPT_DP], cp = t->mesh.size[GPT_CP];
     t->micro_batches = o->micro_batches ? o->micro_batches : t->mesh.size[GPT_PP];
     if (o->batch == 0) return gpt_fail("--batch 0: a step needs at least one sequence");
-    if (o->batch % (dp * t->micro_batches))
+    bool uneven = o->survive && t->micro_batches == 1 && o->batch >= dp;
+    if (o->batch % (dp * t->micro_batches) && !uneven)
         return gpt_fail("--batch %zu cannot be split into %zu micro-batches for each of %zu replicas: choose "
                         "a multiple of %zu",
                         o->batch, t->micro_batches, dp, dp * t->micro_batches);
     if (cp > 1 && t->config.context % (2 * cp))
         return gpt_fail("--context %zu cannot be split over cp=%zu: choose a multiple of %zu",
                         t->config.context, cp, 2 * cp);
-    t->sequences = o->batch / dp / t->micro_batches;
+    size_t replica = t->mesh.coordinate[GPT_DP];
+    t->first = o->batch * replica / dp;
+    t->sequences = (o->batch * (replica + 1) / dp - t->first) / t->micro_batches;
     t->time = t->config.context / cp;
     size_t rows = t->sequences * t->time;
     t->tokens = calloc(rows, sizeof *t->tokens);
@@ -111,28 +117,87 @@ static int check_same(struct gpt_trainer *t) {
     return gpt_mesh_agree(&t->mesh, st);
 }
 
+/*
+ * Gives all replicas the newest model of those that are valid. Those of processes that lost a peer differ by
+ * one step at most: the weights change only when a step is complete. *root: the process that had it.
+ */
+static int share_model(struct gpt_trainer *t, int *root) {
+    struct gpt_model *m = t->model[0];
+    struct gpt_adam *adam = &t->adam[0];
+    int64_t ranks = t->mesh.ranks, have = t->valid ? (int64_t)adam->step : -1;
+    int64_t most[2] = {(have + 1) * ranks + ranks - 1 - t->mesh.rank, -have};
+    if (gpt_check(mst_all_reduce(most, 2, MST_I64, .op = MST_MAX))) return -1;
+    int64_t newest = most[0] / ranks - 1, oldest = -most[1];
+    *root = (int)(ranks - 1 - most[0] % ranks);
+    if (newest < 0) return gpt_fail("no process is left that has the whole model");
+    if (oldest == newest) return 0;
+    t->valid = t->mesh.rank == *root;
+    if (gpt_check(mst_broadcast(m->values, m->count, MST_F32, .root = *root)) ||
+        gpt_check(mst_broadcast(adam->exp_avg, m->count, MST_F32, .root = *root)) ||
+        gpt_check(mst_broadcast(adam->exp_avg_sq, m->count, MST_F32, .root = *root)))
+        return -1;
+    adam->step = (size_t)newest;
+    t->valid = true;
+    return 0;
+}
+
+/* The part of opening that the processes of a world do together; st: the status of the local part. */
+static int open_together(struct gpt_trainer *t, int st, bool share) {
+    int root = -1;
+    if (gpt_mesh_agree(&t->mesh, st) || (share && share_model(t, &root)) || check_same(t)) return -1;
+    if (gpt_dp_open(&t->mesh, t->model, t->chunks) || open_pipeline(t)) return -1;
+    if (root == t->mesh.rank && t->last_step > 0) {
+        printf("continuing with %d process%s after %zu steps; the pause took %.2f s\n", t->mesh.ranks,
+               t->mesh.ranks > 1 ? "es" : "", gpt_trainer_steps(t), gpt_now() - t->last_step);
+        fflush(stdout);
+    }
+    return 0;
+}
+
 int gpt_trainer_open(const struct gpt_options *o, struct gpt_trainer *t) {
     *t = (struct gpt_trainer){.options = o, .chunks = 1, .dataset.fd = -1};
-    if (gpt_mesh_open(&t->mesh, o->mesh, o->deterministic)) return -1;
-    if (gpt_mesh_agree(&t->mesh, open_local(t)) || check_same(t)) return -1;
-    return gpt_dp_open(&t->mesh, t->model, t->chunks) || open_pipeline(t) ? -1 : 0;
+    if (o->survive)
+        t->survival = (struct gpt_survival){(int)strtol(strchr(o->mesh, '=') + 1, NULL, 10), o->join_timeout};
+    if (gpt_mesh_open(&t->mesh, o->mesh, o->deterministic, o->survive ? &t->survival : NULL)) return -1;
+    t->valid = !t->mesh.joins;
+    return open_together(t, open_local(t), t->mesh.joins);
+}
+
+/* Frees what depends on the size of the mesh. */
+static void close_shares(struct gpt_trainer *t) {
+    gpt_dp_free(&t->mesh);
+    for (size_t i = 0; t->acts && i < t->chunks * t->keeps; i++) gpt_acts_free(t->acts[i]);
+    free(t->acts);
+    free(t->tokens);
+    free(t->targets);
+    free(t->sequence);
+    t->acts = NULL;
+    t->tokens = t->targets = t->sequence = NULL;
+}
+
+int gpt_trainer_recover(struct gpt_trainer *t) {
+    int st;
+    do {
+        close_shares(t);
+        t->failed = false;
+        st = gpt_mesh_recover(&t->mesh, &t->survival);
+        if (!st) st = open_together(t, t->model ? split_batch(t) : open_local(t), true);
+    } while (st && gpt_mesh_lost());
+    return st;
 }
 
 void gpt_trainer_close(struct gpt_trainer *t, bool failed) {
     mst_pipeline_free(t->pipeline);
-    gpt_dp_free(&t->mesh);
-    if (failed && t->mesh.device_mesh)
+    if (failed && t->mesh.device_mesh) {
+        gpt_dp_free(&t->mesh);
         return; /* operations may still access this memory; it is freed at exit */
-    for (size_t i = 0; t->acts && i < t->chunks * t->keeps; i++) gpt_acts_free(t->acts[i]);
+    }
+    close_shares(t);
     for (size_t i = 0; t->adam && i < t->chunks; i++) gpt_adam_free(&t->adam[i]);
     for (size_t i = 0; t->model && i < t->chunks; i++) gpt_model_free(t->model[i]);
     gpt_dataset_close(&t->dataset);
-    free(t->acts);
     free(t->adam);
     free(t->model);
-    free(t->tokens);
-    free(t->targets);
-    free(t->sequence);
     gpt_mesh_close(&t->mesh, failed);
 }
 
@@ -193,6 +258,7 @@ int gpt_trainer_step(struct gpt_trainer *t, double *loss) {
     float rate = gpt_learning_rate((float)o->rate, step, o->warmup, o->steps),
           clip = gpt_clip_factor(sqrt(sums[1]), o->clip);
     for (size_t i = 0; i < t->chunks; i++) gpt_adam_step(&t->adam[i], t->model[i], rate, clip);
+    t->last_step = gpt_now();
     return 0;
 }
 

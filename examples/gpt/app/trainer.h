@@ -16,10 +16,12 @@ struct gpt_trainer {
     const char *from; /* the directory that the model was loaded from; NULL: a new model */
     struct gpt_config config;
     struct gpt_mesh mesh;
+    struct gpt_survival survival;
     struct gpt_dataset dataset;
     size_t chunks;
     struct gpt_model **model;              /* of each chunk */
     struct gpt_adam *adam;                 /* of each chunk */
+    size_t first;                          /* sequence of a step that this process takes */
     size_t micro_batches, sequences, time; /* of this process; of a micro-batch; of a sequence */
     size_t keeps;                          /* micro-batches in flight, at most */
     struct gpt_acts **acts;                /* [chunk][keep], allocated on first use */
@@ -28,11 +30,19 @@ struct gpt_trainer {
     mst_pipeline *pipeline;                /* NULL: a single stage */
     double loss;                           /* sum over this process's tokens in this step */
     bool failed;                           /* a pipeline step failed and called gpt_fail */
+    bool valid;                            /* model and adam are those of the step, not partly received */
+    double last_step;                      /* when this process completed a step */
 };
 
 /* Close *t even after a failure. */
 int gpt_trainer_open(const struct gpt_options *options, struct gpt_trainer *t);
 void gpt_trainer_close(struct gpt_trainer *t, bool failed);
+
+/*
+ * With --survive, after gpt_mesh_lost: continues with the processes that live, and with new ones. All of them
+ * get the newest model from the memory of a process that has it. Prints how long the pause was.
+ */
+int gpt_trainer_recover(struct gpt_trainer *t);
 
 /* Steps done, of the whole training. */
 size_t gpt_trainer_steps(const struct gpt_trainer *t);

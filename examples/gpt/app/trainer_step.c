@@ -15,7 +15,7 @@ static struct gpt_acts *acts_of(struct gpt_trainer *t, const mst_pipeline_step *
 /* Reads the sequences of a micro-batch: this process's columns of each. */
 static int read_tokens(struct gpt_trainer *t, size_t micro, const struct gpt_acts *a) {
     size_t context = t->config.context, step = gpt_trainer_steps(t);
-    size_t first = (t->mesh.coordinate[GPT_DP] * t->micro_batches + micro) * t->sequences;
+    size_t first = t->first + micro * t->sequences;
     for (size_t b = 0; b < t->sequences; b++) {
         if (gpt_dataset_sequence(&t->dataset, t->options->seed, step, first + b, context, t->sequence,
                                  t->sequence + context))

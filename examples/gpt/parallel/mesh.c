@@ -17,9 +17,18 @@ double gpt_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static bool lost; /* see gpt_mesh_lost */
+
+bool gpt_mesh_lost(void) {
+    bool since = lost;
+    lost = false;
+    return since;
+}
+
 int gpt_check(mst_status status) {
     if (status == MST_OK) return 0;
     if (status == MST_ERR_PEER_LOST) gpt_exit_late();
+    lost |= status == MST_ERR_PEER_LOST;
     return gpt_fail("%s: %s", mst_status_name(status), mst_error());
 }
 
@@ -96,8 +105,38 @@ static int check_names(const char *shape) {
     return 0;
 }
 
-int gpt_mesh_open(struct gpt_mesh *mesh, const char *shape, bool deterministic) {
-    char replica_dims[16];
+/* Opens the mesh over the world. A world that others have joined or left is all dp. */
+static int open_dims(struct gpt_mesh *mesh, const char *shape) {
+    char replica_dims[16], all[16];
+    mesh->rank = mst_get_rank(NULL);
+    mesh->ranks = mst_get_world_size(NULL);
+    snprintf(all, sizeof all, "dp=%d", mesh->ranks);
+    int st = gpt_check(mst_init_device_mesh_from(shape ? shape : all, &mesh->device_mesh));
+    if (gpt_mesh_agree(mesh, st)) return -1;
+    read_mesh(mesh, replica_dims, sizeof replica_dims);
+    return open_groups(mesh, replica_dims);
+}
+
+/* Does the launcher say that this process joins a world that runs already? */
+static bool is_new(void) {
+    const char *join = getenv("MUSTER_JOIN");
+    return join && strcmp(join, "1") == 0;
+}
+
+static mst_status grow(const struct gpt_survival *s, int n) {
+    return mst_grow_world(n, .timeout_ms = 1 + (int)(1000 * s->join_seconds));
+}
+
+/* More processes may have died meanwhile: waits for their replacements, too. */
+static mst_status complete_world(const struct gpt_survival *s) {
+    mst_status st = MST_OK;
+    for (int n; st == MST_OK && s->join_seconds > 0 && (n = s->ranks - mst_get_world_size(NULL)) > 0;)
+        st = grow(s, n);
+    return st == MST_ERR_STALLED ? MST_OK : st;
+}
+
+int gpt_mesh_open(struct gpt_mesh *mesh, const char *shape, bool deterministic,
+                  const struct gpt_survival *survival) {
     *mesh = (struct gpt_mesh){.size = {1, 1, 1, 1}, .ranks = 1, .deterministic = deterministic};
     if (!shape) return 0;
     if (check_names(shape)) {
@@ -106,12 +145,30 @@ int gpt_mesh_open(struct gpt_mesh *mesh, const char *shape, bool deterministic) 
     }
     if (gpt_check(mst_init())) return -1;
     gpt_memory_share();
-    mesh->rank = mst_get_rank(NULL);
-    mesh->ranks = mst_get_world_size(NULL);
-    int st = gpt_check(mst_init_device_mesh_from(shape, &mesh->device_mesh));
-    if (gpt_mesh_agree(mesh, st)) return -1;
-    read_mesh(mesh, replica_dims, sizeof replica_dims);
-    return open_groups(mesh, replica_dims);
+    mesh->joins = survival && is_new();
+    if (!mesh->joins) return open_dims(mesh, shape);
+    return gpt_check(complete_world(survival)) ? -1 : open_dims(mesh, NULL);
+}
+
+/* If no new processes come in time, the world shrinks. */
+static mst_status replace_world(const struct gpt_survival *s) {
+    int n = 0;
+    mst_status st = MST_ERR_STALLED;
+    mst_ack_lost_ranks(NULL, NULL, 0, &n);
+    if (s->join_seconds > 0) st = grow(s, n > 0 ? n : 1);
+    if (st == MST_ERR_STALLED) return mst_shrink_world();
+    return st == MST_OK ? complete_world(s) : st;
+}
+
+int gpt_mesh_recover(struct gpt_mesh *mesh, const struct gpt_survival *survival) {
+    mst_mesh_free(mesh->device_mesh);
+    *mesh = (struct gpt_mesh){
+        .size = {1, 1, 1, 1}, .deterministic = mesh->deterministic, .comm_seconds = mesh->comm_seconds};
+    if (gpt_check(replace_world(survival))) {
+        lost = false; /* another attempt would fail in the same way */
+        return -1;
+    }
+    return open_dims(mesh, NULL);
 }
 
 int gpt_mesh_set_backend(struct gpt_mesh *mesh, const char *backend) {

@@ -47,6 +47,7 @@ struct gpt_mesh {
     struct gpt_reducer *reducing; /* of the model in the backward pass */
     struct gpt_ring ring;
     double comm_seconds; /* spent in communication so far */
+    bool joins;          /* this process has joined a world that ran already */
 };
 
 /*
@@ -59,8 +60,24 @@ void gpt_mute_unless_first(void);
  * checkpoints of the others. has_mesh: the command accepts --mesh.
  */
 int gpt_check_alone(bool has_mesh);
-/* shape as in "dp=2,tp=2"; NULL: a single process. */
-int gpt_mesh_open(struct gpt_mesh *mesh, const char *shape, bool deterministic);
+/* How processes go on when others die: with new processes in their places, if they come in time. */
+struct gpt_survival {
+    int ranks; /* of a complete world */
+    double join_seconds;
+};
+/*
+ * shape as in "dp=2,tp=2"; NULL: a single process. survival is for a process that joins a world that runs
+ * already; NULL: it never does.
+ */
+int gpt_mesh_open(struct gpt_mesh *mesh, const char *shape, bool deterministic,
+                  const struct gpt_survival *survival);
+/*
+ * After gpt_mesh_lost: replaces the world by one of the processes that live and of new ones, and
+ * opens a mesh of dp over it. Call gpt_dp_free before.
+ */
+int gpt_mesh_recover(struct gpt_mesh *mesh, const struct gpt_survival *survival);
+/* Has a call failed since the last time because a process died? */
+bool gpt_mesh_lost(void);
 /* Switches to a backend; all processes call it. */
 int gpt_mesh_set_backend(struct gpt_mesh *mesh, const char *backend);
 /* failed: does not wait for other processes, because they may be gone. */

@@ -56,7 +56,7 @@ bool opt_read_number(const char *text, long long min, long long max, long long *
 }
 
 static enum opt_kind kind_of(const struct opt *option) {
-    return (enum opt_kind)(option->kind & ~(OPT_STAYS_HERE | OPT_HIDDEN));
+    return (enum opt_kind)(option->kind & ~(OPT_STAYS_HERE | OPT_HIDDEN | OPT_MAY_OMIT));
 }
 
 /* The name of an option in messages: "-n/--nproc-per-node". Valid until the next call. */
@@ -107,6 +107,11 @@ static int store_value(struct parser *p, const struct opt *option, const char *t
         memcpy(p->values + option->offset, &on, sizeof on);
         return OPT_PROCEED;
     }
+    if (!text && option->kind & OPT_MAY_OMIT) {
+        const long omitted = option->min - 1;
+        memcpy(p->values + option->offset, &omitted, sizeof omitted);
+        return OPT_PROCEED;
+    }
     if (!text) {
         if (p->at + 1 >= p->argc)
             return opt_mistake(p->command, "%s needs a value (%s)", label_of(option), option->value);
@@ -119,11 +124,15 @@ static int store_value(struct parser *p, const struct opt *option, const char *t
     return OPT_PROCEED;
 }
 
-/* The name of an option in the help: "-n, --nproc-per-node N". */
+/* The name of an option in the help: "-n, --nproc-per-node N", "--survive[=MIN]". */
 static size_t write_label(const struct opt *option, char label[LABEL_MAX]) {
     const char letter[] = {'-', option->letter, ',', ' ', '\0'};
-    return (size_t)snprintf(label, LABEL_MAX, "%s--%s%s%s", option->letter ? letter : "    ", option->name,
-                            option->value ? " " : "", option->value ? option->value : "");
+    bool may_omit = option->kind & OPT_MAY_OMIT;
+    return (size_t)snprintf(label, LABEL_MAX, "%s--%s%s%s%s", option->letter ? letter : "    ", option->name,
+                            may_omit        ? "[="
+                            : option->value ? " "
+                                            : "",
+                            option->value ? option->value : "", may_omit ? "]" : "");
 }
 
 static void print_option(const struct opt *option, size_t width) {

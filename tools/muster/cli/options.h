@@ -20,8 +20,11 @@ enum opt_kind {
     OPT_STRINGS, /* struct opt_strings: the option may be repeated */
 };
 
-/* Added to a kind: not passed on to launchers on other hosts; not shown to users. */
-enum { OPT_STAYS_HERE = 0x100, OPT_HIDDEN = 0x200 };
+/*
+ * Added to a kind: not passed on to launchers on other hosts; not shown to users; a number that may be left
+ * out: the option without =VALUE stores min - 1.
+ */
+enum { OPT_STAYS_HERE = 0x100, OPT_HIDDEN = 0x200, OPT_MAY_OMIT = 0x400 };
 
 /* The strings are borrowed from argv; the command frees the list, even after an error. */
 struct opt_strings {

@@ -141,7 +141,7 @@ static int complete_options(const struct opt_command *command) {
             options_end = true;
         } else {
             waiting = option_of(command, word, &value);
-            if (waiting && (value || !waiting->value)) waiting = NULL;
+            if (waiting && (value || !waiting->value || waiting->kind & OPT_MAY_OMIT)) waiting = NULL;
         }
     }
     const struct opt *option = waiting ? waiting : option_of(command, last, &value);

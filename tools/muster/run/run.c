@@ -161,6 +161,7 @@ static mst_status describe(struct launch *l, const struct run_options *o) {
         .run_id = l->store ? l->facts.run_id : o->rdzv_id,
         .n = l->job.workers.n,
         .max_restarts = (int)o->max_restarts,
+        .survive = l->job.survive,
         .shutdown_seconds = o->shutdown_timeout,
         .hosts = l->hosts.hosts.list,
         .quiet = o->agent >= 0 || hosts,
@@ -171,6 +172,15 @@ static mst_status describe(struct launch *l, const struct run_options *o) {
     return hosts ? run_hosts_prepare(&l->hosts, o, &l->facts, &l->job.workers) : MST_OK;
 }
 
+/* --replace implies --survive, whose default is 1 rank. */
+static struct survive_options read_survive(const struct run_options *o) {
+    bool survives = o->survive >= 0 || o->replace >= 0;
+    return (struct survive_options){.min = !survives        ? 0
+                                           : o->survive > 1 ? (int)o->survive
+                                                            : 1,
+                                    .replace = (int)o->replace};
+}
+
 /* Starts the reaper before the store, because it must not inherit the store's threads and sockets. */
 static mst_status prepare(struct launch *l, const struct run_options *o, char **operands) {
     l->job = (struct job_options){
@@ -179,6 +189,7 @@ static mst_status prepare(struct launch *l, const struct run_options *o, char **
         .facts = &l->facts,
         .states = &l->states,
         .max_restarts = (int)o->max_restarts,
+        .survive = read_survive(o),
         .shutdown_seconds = o->shutdown_timeout,
         .verbose = o->verbose,
         .trace = run_prof_directory(o),
@@ -187,6 +198,9 @@ static mst_status prepare(struct launch *l, const struct run_options *o, char **
     if (st == MST_OK) st = signals_read(o->signals, &l->job.signals);
     if (st == MST_OK) st = worker_env_check(o->env.list, o->env.n);
     if (st == MST_OK) st = find_ranks(l, o, operands[0]);
+    if (st == MST_OK && !l->rendezvous.multi_node && l->job.survive.min > l->job.workers.n)
+        st = msi_fail(MST_ERR_INVALID, NULL, "--survive=%d needs more ranks than the %d of this job",
+                      l->job.survive.min, l->job.workers.n);
     spawn_prepare();
     if (st == MST_OK) st = open_routes(l, o);
     if (st == MST_OK) st = open_binding(l, o);

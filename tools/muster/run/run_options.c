@@ -44,6 +44,16 @@ static const struct opt options[] = {
      FIELD(filter)},
     {"max-restarts", 0, OPT_NUMBER, "N", "restart all ranks after a failure, at most N times (default 0)",
      RANGE(max_restarts, 0, 1000000)},
+    {"survive", 0, OPT_NUMBER | OPT_MAY_OMIT, "MIN",
+     "do not end the other ranks when a rank dies, as long as MIN are left\n"
+     "(default 1); the program must recover, for example with\n"
+     "mst_shrink_world",
+     RANGE(survive, 1, 1000000)},
+    {"replace", 0, OPT_NUMBER | OPT_MAY_OMIT, "N",
+     "start a new process for a rank that died, at most N times (default: the\n"
+     "number of ranks); it joins when the others call mst_grow_world; implies\n"
+     "--survive",
+     RANGE(replace, 1, 1000000)},
     {"shutdown-timeout", 0, OPT_SECONDS, "SECONDS", "kill ranks that do not end within this time (default 5)",
      RANGE(shutdown_timeout, 0, 86400)},
     {"signals-to-handle", 0, OPT_STRING, "SIGNALS",
@@ -102,8 +112,9 @@ const struct opt_command run_command = {
     .summary = "Starts N copies of a program as the ranks of one world: on this host, on hosts that it\n"
                "reaches over ssh (--hosts), or as one node of a job with a launcher on each node\n"
                "(--nnodes). Environment variables give each rank its number, as torchrun does. When a rank\n"
-               "fails, the others are ended. Then all are restarted (--max-restarts), or the launcher exits\n"
-               "with the code of the rank that failed first, on every host.",
+               "fails, the others are ended, unless --survive is given. Then all are restarted\n"
+               "(--max-restarts), or the launcher exits with the code of the rank that failed first, on\n"
+               "every host.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stops_at_operand = true,

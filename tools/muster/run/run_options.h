@@ -19,6 +19,7 @@ struct run_options {
     const char *rdzv_endpoint, *rdzv_id, *rdzv_backend, *rdzv_conf;
     const char *signals;
     long max_restarts;
+    long survive, replace;   /* -1: not given; 0: without a value */
     double monitor_interval; /* ignored; torchrun has it */
     double shutdown_timeout;
     const char *log_dir, *redirects, *tee, *filter;
@@ -39,8 +40,8 @@ struct run_options {
 /* The defaults. */
 #define RUN_OPTIONS_DEFAULT                                                                                  \
     {                                                                                                        \
-        .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .agent = -1,                        \
-        .signals = SIGNALS_DEFAULT, .shutdown_timeout = 5                                                    \
+        .nproc = "1", .nnodes = "1", .node_rank = -1, .master_port = -1, .agent = -1, .survive = -1,         \
+        .replace = -1, .signals = SIGNALS_DEFAULT, .shutdown_timeout = 5                                     \
     }
 
 extern const struct opt_command run_command;

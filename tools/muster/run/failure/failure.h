@@ -26,6 +26,8 @@ struct report_more {
 
 /* "rank 2 (pid 4711) was ended by SIGSEGV (Segmentation fault)"; size is at least 64. */
 void report_one_line(const struct worker *worker, char *text, size_t size);
+/* The same with the host and the rank's last call in muster. */
+void report_death(const struct worker *worker, const struct rank_state_view *state, char *text, size_t size);
 
 /*
  * Writes the report of a failure: time, host, rank, pid, exit code or signal, its last call and error in

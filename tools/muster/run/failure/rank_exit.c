@@ -21,13 +21,20 @@ static const char *signal_text(int signal, char out[SIGNAL_TEXT]) {
     return out;
 }
 
-void report_one_line(const struct worker *worker, char *text, size_t size) {
+/* where is "" or "on HOST ". */
+static void write_line(const struct worker *worker, const char *where, char *text, size_t size) {
     char ended[SIGNAL_TEXT];
-    int n = snprintf(text, size, "rank %d (pid %d) ", worker->rank, (int)worker->pid);
-    if (worker->signal)
+    int n = snprintf(text, size, "rank %d (pid %d) %s", worker->rank, (int)worker->pid, where);
+    if (worker->exec_error)
+        snprintf(text + n, size - (size_t)n, "could not be started: %s", strerror(worker->exec_error));
+    else if (worker->signal)
         snprintf(text + n, size - (size_t)n, "was ended by %s", signal_text(worker->signal, ended));
     else
         snprintf(text + n, size - (size_t)n, "exited with code %d", worker->code);
+}
+
+void report_one_line(const struct worker *worker, char *text, size_t size) {
+    write_line(worker, "", text, size);
 }
 
 /* Where the last lines begin. A first line of which only the end is known is left out. */
@@ -47,9 +54,8 @@ static void add_lines(struct msi_buf *to, const char *tail, size_t len) {
 }
 
 /* "mst_all_reduce #12 of 4 ranks, 1024 f32, at train.c:88 (step)" */
-static void add_call(struct msi_buf *to, const struct rank_state_view *v) {
-    if (!v->has_call) return;
-    msi_buf_add_format(to, "  %s  %s", v->under_way ? "in       " : "last call", v->operation);
+static void add_operation(struct msi_buf *to, const struct rank_state_view *v) {
+    msi_buf_add_text(to, v->operation);
     if (v->sequence) msi_buf_add_format(to, " #%llu", (unsigned long long)v->sequence);
     if (v->ranks > 0) msi_buf_add_format(to, " of %d rank%s", v->ranks, v->ranks == 1 ? "" : "s");
     if (v->dtype)
@@ -57,7 +63,27 @@ static void add_call(struct msi_buf *to, const struct rank_state_view *v) {
                            mst_dtype_name((mst_dtype)v->dtype));
     if (v->file[0]) msi_buf_add_format(to, " at %s:%d", v->file, v->line);
     if (v->function[0]) msi_buf_add_format(to, " (%s)", v->function);
+}
+
+static void add_call(struct msi_buf *to, const struct rank_state_view *v) {
+    if (!v->has_call) return;
+    msi_buf_add_format(to, "  %s  ", v->under_way ? "in       " : "last call");
+    add_operation(to, v);
     msi_buf_add_text(to, "\n");
+}
+
+void report_death(const struct worker *worker, const struct rank_state_view *state, char *text, size_t size) {
+    struct msi_buf to = {0};
+    char line[MSI_HOST_MAX + 256], host[MSI_HOST_MAX], where[MSI_HOST_MAX + 8];
+    snprintf(where, sizeof where, "on %s ", msi_host_name(host));
+    write_line(worker, where, line, sizeof line);
+    msi_buf_add_text(&to, line);
+    if (state->has_call) {
+        msi_buf_add_text(&to, state->under_way ? ", in " : ", last call ");
+        add_operation(&to, state);
+    }
+    snprintf(text, size, "%s", msi_buf_text(&to));
+    msi_buf_free(&to);
 }
 
 static void add_error(struct msi_buf *to, const struct rank_state_view *v) {

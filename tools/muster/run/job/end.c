@@ -85,6 +85,7 @@ static void print_report(struct job *job) {
     char text[REPORT_MAX];
     bool again = job_may_restart(job);
     describe_failure(job, again, text);
+    job_summarize_deaths(job);
     output_say(job->output, text);
     if (again && text[0])
         output_line(job->output, "starting all %d ranks again: restart %d of %d", job->options->workers.n,
@@ -164,6 +165,7 @@ void job_stop_ranks(struct job *job, int signal, bool in_time) {
     workers_signal(&job->workers, signal);
     if (in_time && (job->in_grace || !uv_is_active((uv_handle_t *)&job->deadline)))
         uv_timer_start(&job->deadline, on_deadline, (uint64_t)(job->options->shutdown_seconds * 1000), 0);
+    if (job_forget_undecided(job)) job_check_exited(job);
 }
 
 static void on_grace_end(uv_timer_t *timer) {
@@ -177,6 +179,7 @@ void job_stop_after_grace(struct job *job) {
     progress_stop(&job->progress);
     job->in_grace = true;
     uv_timer_start(&job->deadline, on_grace_end, GRACE_MS, 0);
+    if (job_forget_undecided(job)) job_check_exited(job);
 }
 
 static void on_failure(struct job *job, const struct worker *worker) {
@@ -214,11 +217,20 @@ void job_on_absent(void *arg, const struct worker *worker, const char *why) {
 void job_on_exit(struct worker *worker, void *arg) {
     struct job *job = arg;
     worker->unasked = job->phase == RUNNING || job->in_grace;
-    if (job->phase == RUNNING && worker->code == 0) progress_look_soon(&job->progress);
-    if (job->phase == RUNNING && worker->code != 0) on_failure(job, worker);
+    bool survive = job->options->survive.min > 0 && (worker->replacement || !worker->exec_error);
+    if (job->phase == RUNNING && (worker->code == 0 || survive)) progress_look_soon(&job->progress);
+    if (job->phase == RUNNING && survive)
+        job_survive_exit(job, worker);
+    else if (job->phase == RUNNING && worker->code != 0)
+        on_failure(job, worker);
     if (job->in_grace && worker->code != 0 && !job->root)
         job->root = worker; /* the failure on another node may follow from this one */
-    if (job->workers.running == 0 && job->phase != DRAINING) on_all_exited(job);
+    job_check_exited(job);
+}
+
+void job_check_exited(struct job *job) {
+    bool live = job->phase == RUNNING || job->phase == STOPPING;
+    if (live && job->workers.running == 0 && job->undecided == 0) on_all_exited(job);
 }
 
 /* After SIGINT the ranks have time until the user interrupts again. */

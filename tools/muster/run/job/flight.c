@@ -112,6 +112,16 @@ void job_keep_flights(struct job *job) {
     flights_free(&f);
 }
 
+void job_keep_flight(const struct job *job, const struct worker *worker) {
+    if (!job->options->trace) return;
+    struct flight *flight = calloc(1, sizeof *flight);
+    if (!flight) return;
+    msi_tick_begin();
+    job_read_flight(job, worker, flight);
+    if (flight->any) write_one(job, job->options->trace, worker, flight);
+    free(flight);
+}
+
 void job_remove_flights(const struct job *job) {
     char path[PATH_MAX];
     for (int i = 0; i < job->options->workers.n && job->options->trace; i++) {

@@ -56,6 +56,7 @@ static int start(struct job *job) {
     struct worker_env env;
     output_begin(job->output, a->world_size - 1);
     rank_states_begin(job->options->states, a->world_size);
+    survivors_begin(&job->survivors, a->world_size);
     job_remove_flights(job);
     if (!job->agent) publish_hosts(job);
     int rc = worker_env_open(&env, job->options->facts, a);
@@ -89,6 +90,9 @@ static void reset(struct job *job) {
     workers_free(&job->workers);
     job->root = NULL;
     job->why[0] = 0;
+    job->dead = NULL;
+    job->undecided = 0;
+    job->alone = false;
     job->in_grace = job->reported = job->read_flights = job->kept_flights = false;
     job->phase = IDLE;
 }
@@ -151,6 +155,8 @@ static void close_handles(struct job *job) {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     uv_close((uv_handle_t *)&job->deadline, NULL);
+    uv_close((uv_handle_t *)&job->replacing, NULL);
+    uv_close((uv_handle_t *)&job->looking, NULL);
     if (job->progress.loop) progress_close(&job->progress);
     status_link_close(job->status_link);
     for (int i = 0; i < job->n_signals; i++) uv_close((uv_handle_t *)&job->signals[i], NULL);
@@ -174,7 +180,10 @@ int job_run(const struct job_options *options) {
         return EXIT_USAGE;
     }
     uv_timer_init(&job.loop, &job.deadline);
-    job.deadline.data = &job;
+    uv_timer_init(&job.loop, &job.replacing);
+    uv_timer_init(&job.loop, &job.looking);
+    job.deadline.data = job.replacing.data = job.looking.data = &job;
+    job.survivors.options = options->survive;
     rc = job_catch_signals(&job);
     if (rc == 0) rc = output_open(&job.loop, &output, &job.output);
     if (rc == 0) rc = job_open_agent(&job);
@@ -187,6 +196,7 @@ int job_run(const struct job_options *options) {
                                          .workers = &job.workers,
                                          .output = job.output,
                                          .may_redraw = !options->output.raw,
+                                         .survive = options->survive.min > 0,
                                          .on_absent = job_on_absent,
                                          .arg = &job};
         progress_init(&job.progress);

@@ -2,6 +2,7 @@
 #ifndef MUSTER_TOOL_RUN_JOB_JOB_H
 #define MUSTER_TOOL_RUN_JOB_JOB_H
 
+#include "run/failure/survivors.h"
 #include "run/nodes/node_agent.h"
 #include "run/output/output.h"
 #include "run/ranks/rank_states.h"
@@ -15,6 +16,7 @@ struct job_options {
     const struct worker_env_facts *facts;
     struct rank_states *states;
     int max_restarts;
+    struct survive_options survive;
     double shutdown_seconds; /* how long ranks may take to end after a signal */
     sigset_t signals;        /* that end the job */
     bool verbose;
@@ -25,10 +27,11 @@ struct job_options {
 };
 
 /*
- * Runs the job and returns the launcher's exit status: 0 if every rank exited with 0, else the exit code of
- * the root cause, 128 + n if signal n ended it or the launcher, 1 if a rank exited with 0 while others waited
- * for it, 2 if the ranks could not be started. After a restart the last generation decides. With several
- * nodes the coordinator decides for all of them. When it returns, no process and no pipe is left.
+ * Runs the job and returns the launcher's exit status: 0 if every rank exited with 0, or with --survive
+ * every rank that did not die; else the exit code of the root cause, 128 + n if signal n ended it or the
+ * launcher, 1 if a rank exited with 0 while others waited for it, 2 if the ranks could not be started. After
+ * a restart the last generation decides. With several nodes the coordinator decides for all of them. When it
+ * returns, no process and no pipe is left.
  */
 int job_run(const struct job_options *options);
 

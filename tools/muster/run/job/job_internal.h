@@ -3,7 +3,8 @@
  * job lives on the stack of job_run.
  *
  *   IDLE --single node: at once; several nodes: on the coordinator's order--> RUNNING
- *   RUNNING --first failure, a signal, an order, or broken output--> STOPPING
+ *   RUNNING --first failure (with --survive: too few ranks are left), a signal, an order, or broken
+ *   output--> STOPPING
  *   RUNNING or STOPPING --the last rank exits--> DRAINING --all output is written--> IDLE again, or the end
  *
  * STOPPING means that the ranks were told to end, or will be after the grace period. Ranks that run longer
@@ -25,6 +26,8 @@ struct job {
     const struct job_options *options;
     uv_loop_t loop;
     uv_timer_t deadline;
+    uv_timer_t replacing; /* starts replacements */
+    uv_timer_t looking;   /* looks whether replacements have joined, or nobody can admit them */
     uv_signal_t signals[SIGNALS_MOST];
     int n_signals;
     struct output *output;
@@ -35,10 +38,14 @@ struct job {
     struct node_agent *agent;          /* NULL: single node */
     struct node_assignment assignment; /* of this generation */
     enum phase phase;
-    const struct worker *root; /* the root cause: the rank whose failure ended the generation */
-    char why[PROGRESS_WHY];    /* the reason, if the exit code does not show it */
-    int restarts;              /* used up by failures, on a single node */
-    int stop_signal;           /* the signal to the launcher that ended the job */
+    const struct worker *root;  /* the root cause: the rank whose failure ended the generation */
+    char why[PROGRESS_WHY];     /* the reason, if the exit code does not show it */
+    int restarts;               /* used up by failures, on a single node */
+    struct survivors survivors; /* on a single node */
+    bool alone;                 /* only replacements run, and no rank can admit them */
+    int undecided;              /* ranks that died, and are not replaced or given up yet */
+    const struct worker *dead;  /* with several nodes: the rank of this node that died last */
+    int stop_signal;            /* the signal to the launcher that ended the job */
     bool told_to_end;   /* the launcher has received such a signal, even if the ranks had ended before */
     bool output_broken; /* the launcher's stdout or stderr cannot be written: no restart */
     bool in_grace;      /* the grace period before the ranks are told to end */
@@ -80,6 +87,20 @@ void job_on_idle(void *arg);
 void job_on_broken(void *arg, int error);
 void job_on_log_lost(void *arg, int error);
 
+/* If all ranks have exited and none is to be replaced, the generation ends. */
+void job_check_exited(struct job *job);
+
+/* survive.c: a rank ended of itself. */
+void job_survive_exit(struct job *job, struct worker *worker);
+/* The coordinator has decided about a rank that died. */
+void job_on_verdict(void *arg, int rank, bool is_replaced);
+/* The rank of this node that died last becomes the root cause. */
+void job_blame_dead(struct job *job);
+/* The generation is to end: no rank is replaced any more. True if all ranks have exited for that reason. */
+bool job_forget_undecided(struct job *job);
+/* Prints which ranks died, on a single node. */
+void job_summarize_deaths(struct job *job);
+
 /* What a rank of this node has recorded. */
 struct flight {
     struct msi_flight_snapshot snapshot;
@@ -92,6 +113,8 @@ struct flight {
 void job_read_flight(const struct job *job, const struct worker *worker, struct flight *flight);
 /* Writes the flight recorders of a stopped generation if there is a directory for them. */
 void job_keep_flights(struct job *job);
+/* The same for a rank that died while the others go on. */
+void job_keep_flight(const struct job *job, const struct worker *worker);
 /* Removes the files of an earlier generation or job. */
 void job_remove_flights(const struct job *job);
 /* Writes them now, and prints what each rank does and which rank is behind. */

@@ -38,14 +38,21 @@ static void on_stop(void *arg, int signal, const char *why) {
         job_kill_ranks(job);
     else if (signal)
         job_forward_signal(job, signal);
-    else if (job->phase == RUNNING)
+    else if (job->phase == RUNNING) {
+        job_blame_dead(job);
         job_stop_after_grace(job);
+    }
 }
 
 static void on_signal(void *arg, int signal) {
     struct job *job = arg;
     if (signal == SIGUSR1) workers_signal(&job->workers, signal);
     if (signal == SIGUSR2) job_show_flights(job);
+}
+
+static void on_alone(void *arg, bool alone) {
+    struct job *job = arg;
+    job->alone = alone;
 }
 
 /* Ranks that still run are killed after the shutdown timeout. */
@@ -65,7 +72,8 @@ int job_open_agent(struct job *job) {
     struct node_agent_options options = *job->options->agent;
     options.loop = &job->loop;
     options.output = job->output;
-    options.events = (struct node_agent_events){on_start, on_stop, on_signal, on_end, job};
+    options.events =
+        (struct node_agent_events){on_start, on_stop, on_signal, job_on_verdict, on_alone, on_end, job};
     return node_agent_open(&job->agent, &options);
 }
 
@@ -77,6 +85,8 @@ static void on_agent_end(const struct remote_host *host, void *arg) {
     char text[REMOTE_WHY_MAX + 64];
     if (job->remote.left == 0) uv_stop(&job->loop);
     if (job->ended) return;
+    /* The store reports the loss of the launcher to the coordinator, which may go on without it. */
+    if (job->options->survive.min > 0 && host->served && lost) return;
     if (!host->served)
         snprintf(text, sizeof text, "%s", host->why);
     else if (lost)

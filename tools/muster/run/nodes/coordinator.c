@@ -59,6 +59,8 @@ static void begin(struct coordinator *c, int n, double now) {
     c->generation++;
     c->taking_part = n;
     c->cause = NULL;
+    survivors_begin(&c->survivors, world_size);
+    c->alone = false;
     enter(c, RUNNING, now);
     order(c, (struct order){.kind = ORDER_START,
                             .generation = c->generation,
@@ -141,10 +143,15 @@ static void after_loss(struct coordinator *c, double now) {
     }
 }
 
+static void say_line(void *arg, const char *line) {
+    say(arg, "%s", line);
+}
+
 /* All ranks have exited. A failure before the signal decides the status, as it does on a single node. */
 static void conclude(struct coordinator *c, double now) {
     const struct node *cause = c->cause;
     bool failed = cause && node_has_failed(cause);
+    survivors_summarize(&c->survivors, say_line, c);
     if (c->signal && !failed)
         end_job(c, EXIT_SIGNAL + c->signal, told_to_end, now);
     else if (c->failed)
@@ -167,8 +174,10 @@ static void check_stopped(struct coordinator *c, double now) {
     if (node_count(c, node_has_ranks)) return;
     if (c->state == STOPPING)
         conclude(c, now);
-    else if (c->state == RUNNING)
+    else if (c->state == RUNNING) {
+        survivors_summarize(&c->survivors, say_line, c);
         end_job(c, EXIT_DONE, "", now);
+    }
 }
 
 /* Before the first generation a wrong command line ends the job; later it concerns only the new node. */
@@ -235,12 +244,35 @@ static void join(struct coordinator *c, const struct notice *n, double now) {
     }
 }
 
+/* Tells the nodes when replacements cannot be admitted any more, and when that has changed. */
+static void check_alone(struct coordinator *c) {
+    bool alone = survivors_all_wait(&c->survivors);
+    if (c->state != RUNNING || alone == c->alone) return;
+    c->alone = alone;
+    order(c, (struct order){.kind = ORDER_ALONE, .generation = c->generation, .alone = alone});
+}
+
+/* With --survive: the other ranks go on without those of the node, if enough are left. */
+static bool survive_node(struct coordinator *c, struct node *node, const char *text, double now) {
+    char line[SURVIVORS_TEXT];
+    if (c->options.survive.min == 0) return false;
+    enum survivors_verdict verdict = survivors_node_lost(&c->survivors, node->running, node->waiting, text);
+    survivors_describe(&c->survivors, verdict, text, line);
+    say(c, "%s", line);
+    if (verdict == SURVIVORS_FAIL) return false;
+    node->running = node->waiting = 0;
+    check_stopped(c, now);
+    check_alone(c);
+    return true;
+}
+
 /* The node is lost or leaves. */
 static void node_gone(struct coordinator *c, struct node *node, double now) {
     char name[NODE_NAME], text[TEXT];
     bool had_ranks = node_has_ranks(node);
     snprintf(text, sizeof text, "%s %s", node_name(node, name), node->lost ? "was lost" : "leaves");
     if (node->lost) node->stopped = true;
+    if (c->state == RUNNING && had_ranks && survive_node(c, node, text, now)) return;
     if (c->state == RUNNING && had_ranks) {
         c->cause = node;
         say(c, "%s; ending all ranks", text);
@@ -258,6 +290,37 @@ static void node_failed(struct coordinator *c, struct node *node, const char *te
     if (c->state != RUNNING || !node->takes_part || (node->stopped && !node_has_failed(node))) return;
     c->cause = node;
     stop(c, 0, text, now);
+}
+
+/* Carries out what follows from the end of a rank. */
+static void after_rank(struct coordinator *c, struct node *node, const struct notice *n,
+                       enum survivors_verdict verdict, double now) {
+    char line[SURVIVORS_TEXT];
+    bool replace = verdict == SURVIVORS_REPLACE;
+    survivors_describe(&c->survivors, verdict, n->text, line);
+    say(c, "%s", line);
+    node->running += replace;
+    node->waiting += replace;
+    if (verdict == SURVIVORS_FAIL)
+        node_failed(c, node, line, now);
+    else
+        order(c, (struct order){
+                     .kind = ORDER_RANK, .generation = c->generation, .rank = n->rank, .replace = replace});
+}
+
+/* With --survive: an event of a rank. */
+static void rank_event(struct coordinator *c, struct node *node, const struct notice *n, double now) {
+    enum rank_event event = (enum rank_event)n->event;
+    bool ended = event == RANK_DIED || event == RANK_UNADMITTED, waited = n->waited && node->waiting > 0;
+    if (c->state != RUNNING || !node_has_ranks(node) || n->serial <= node->events) return;
+    node->events = n->serial;
+    if (c->options.survive.min == 0 && ended) node_failed(c, node, n->text, now);
+    if (c->options.survive.min == 0 || node->running == 0) return;
+    node->running -= event != RANK_JOINED;
+    node->waiting -= waited;
+    enum survivors_verdict verdict = survivors_handle(&c->survivors, event, waited, n->text);
+    if (ended) after_rank(c, node, n, verdict, now);
+    check_alone(c);
 }
 
 static void node_stopped(struct coordinator *c, struct node *node, const struct notice *n, double now) {
@@ -283,6 +346,9 @@ void coordinator_handle(struct coordinator *c, const struct notice *n, double no
         break;
     case NOTICE_FAILED:
         if (current) node_failed(c, node, n->text, now);
+        break;
+    case NOTICE_RANK:
+        if (current) rank_event(c, node, n, now);
         break;
     case NOTICE_STOPPED:
         if (current) node_stopped(c, node, n, now);
@@ -360,6 +426,7 @@ struct coordinator *coordinator_open(const struct coordinator_options *options, 
     struct coordinator *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->options = *options;
+    c->survivors.options = options->survive;
     c->generation = -1;
     enter(c, GATHERING, now);
     return c;

@@ -9,11 +9,13 @@
  *   STOPPING --all ranks have exited--> GATHERING again, or ENDED
  *
  * A failure uses up one of the allowed restarts. A node that is lost or joins between MIN and MAX nodes uses
- * up none.
+ * up none. With --survive, ranks that die and nodes that are lost do not end RUNNING while enough ranks are
+ * left.
  */
 #ifndef MUSTER_TOOL_RUN_NODES_COORDINATOR_H
 #define MUSTER_TOOL_RUN_NODES_COORDINATOR_H
 
+#include "run/failure/survivors.h"
 #include "run/nodes/hosts.h"
 #include "run/nodes/node_msg.h"
 
@@ -22,6 +24,7 @@ struct coordinator;
 struct coordinator_options {
     int min, max; /* nodes */
     int max_restarts;
+    struct survive_options survive;
     double join_seconds;      /* how long it waits for min nodes */
     double last_call_seconds; /* with min nodes, how long it waits for more before the first generation */
     double stop_seconds;      /* a node that takes longer to end its ranks counts as lost */

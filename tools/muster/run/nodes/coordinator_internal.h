@@ -12,6 +12,9 @@ struct node {
     int ticket, node_rank, n, pid;
     bool takes_part; /* in this generation */
     bool stopped;    /* all its ranks have exited */
+    int running;     /* with --survive: its ranks that run, … */
+    int waiting;     /* … of which these are replacements that have not joined */
+    int events;      /* serial of its last NOTICE_RANK */
     bool leaving, lost;
     struct notice outcome; /* its notice that it has stopped */
     char *report;          /* the text of outcome */
@@ -25,9 +28,11 @@ struct coordinator {
     int generation;     /* -1 before the first */
     int taking_part;    /* nodes of this generation */
     int restarts;       /* used up by failures */
-    double since;       /* when this state began */
-    double progress;    /* when to report the missing nodes next */
-    double enough; /* since when there are min nodes, before the first generation; never: there are not */
+    struct survivors survivors;
+    bool alone;      /* the nodes know that only replacements run that nobody can admit */
+    double since;    /* when this state began */
+    double progress; /* when to report the missing nodes next */
+    double enough;   /* since when there are min nodes, before the first generation; never: there are not */
     /* Why this generation stops: */
     const struct node *cause; /* the node where a rank failed first, or that was lost */
     int signal;               /* the launcher has received it */

@@ -79,6 +79,8 @@ int node_compare(const void *a, const void *b) {
 void node_begin(struct node *node) {
     node->takes_part = true;
     node->stopped = false;
+    node->running = node->n;
+    node->waiting = node->events = 0;
     node->outcome = (struct notice){.rank = -1, .culprit = -1};
     free(node->report);
     node->report = NULL;

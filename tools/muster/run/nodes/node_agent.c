@@ -29,6 +29,7 @@ struct node_agent {
     bool joined, ended;
     int last_started; /* generation, on the coordinator */
     bool has_ranks;   /* a generation was started here, and its end was not reported */
+    int events;       /* of ranks of this generation that were reported */
     bool reported;    /* the coordinator has shown the report of the failure */
 };
 
@@ -70,6 +71,7 @@ static void start(struct node_agent *a, const struct order *o) {
         assignment.node = i;
         assignment.first_rank = r->first_rank;
         a->generation = o->generation;
+        a->events = 0;
         a->has_ranks = true;
     }
     a->options.events.on_start(a->options.events.arg, &assignment);
@@ -97,6 +99,12 @@ static void carry_out(struct node_agent *a, const struct order *o) {
         break;
     case ORDER_SIGNAL:
         if (o->generation == a->generation) events->on_signal(events->arg, o->signal);
+        break;
+    case ORDER_RANK:
+        if (o->generation == a->generation) events->on_rank(events->arg, o->rank, o->replace);
+        break;
+    case ORDER_ALONE:
+        if (o->generation == a->generation) events->on_alone(events->arg, o->alone);
         break;
     case ORDER_END:
         end(a, o->status, a->coordinator ? o->text : why);
@@ -209,6 +217,7 @@ static int open_coordinator(struct node_agent *a) {
         .min = o->rendezvous->min,
         .max = o->rendezvous->max,
         .max_restarts = o->max_restarts,
+        .survive = o->survive,
         .join_seconds = o->rendezvous->join_seconds,
         .last_call_seconds = o->rendezvous->last_call_seconds,
         .stop_seconds = o->shutdown_seconds + STOP_SLACK_SECONDS,
@@ -243,6 +252,12 @@ int node_agent_open(struct node_agent **made, const struct node_agent_options *o
 
 void node_agent_report_failure(struct node_agent *a, const char *text) {
     notify(a, (struct notice){.kind = NOTICE_FAILED, .text = text});
+}
+
+void node_agent_report_rank(struct node_agent *a, struct notice event) {
+    event.kind = NOTICE_RANK;
+    event.serial = ++a->events;
+    notify(a, event);
 }
 
 void node_agent_report_stopped(struct node_agent *a, struct notice outcome) {

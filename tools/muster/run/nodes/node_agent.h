@@ -6,6 +6,7 @@
 #ifndef MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
 #define MUSTER_TOOL_RUN_NODES_NODE_AGENT_H
 
+#include "run/failure/survivors.h"
 #include "run/nodes/hosts.h"
 #include "run/nodes/node_msg.h"
 #include "run/nodes/rendezvous.h"
@@ -17,7 +18,9 @@ struct node_agent;
 struct node_agent_events {
     void (*on_start)(void *arg, const struct node_assignment *assignment); /* start the ranks */
     void (*on_stop)(void *arg, int signal, const char *why); /* end the ranks; signal as in struct order */
-    void (*on_signal)(void *arg, int signal); /* send the ranks a signal that does not end them */
+    void (*on_signal)(void *arg, int signal);           /* send the ranks a signal that does not end them */
+    void (*on_rank)(void *arg, int rank, bool replace); /* the answer when a rank has died */
+    void (*on_alone)(void *arg, bool alone);            /* see ORDER_ALONE */
     void (*on_end)(void *arg, int status, const char *why); /* the last event */
     void *arg;
 };
@@ -30,6 +33,7 @@ struct node_agent_options {
     const char *run_id; /* of the job; NULL: the coordinator's */
     int n;              /* ranks of this node; 0: it only coordinates */
     int max_restarts;
+    struct survive_options survive;
     double shutdown_seconds;
     const struct host *hosts; /* see coordinator.h */
     bool quiet; /* all launchers share one stderr: the coordinator alone says what concerns all */
@@ -44,6 +48,9 @@ int node_agent_open(struct node_agent **agent, const struct node_agent_options *
 
 /* A rank of this node has failed; text is one line. */
 void node_agent_report_failure(struct node_agent *agent, const char *text);
+
+/* With --survive: an event of a rank of this node: rank, event, waited, text. */
+void node_agent_report_rank(struct node_agent *agent, struct notice event);
 
 /* All ranks of this node have exited. The agent sets kind, ticket and generation. */
 void node_agent_report_stopped(struct node_agent *agent, struct notice outcome);

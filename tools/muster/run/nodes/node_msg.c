@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "cli/options.h"
+#include "run/failure/survivors.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -35,6 +36,11 @@ static const struct shape notices[] = {
      {TICKET(notice), FIELD(notice, node_rank, -1, NODE_MOST - 1), FIELD(notice, n, 1, NODE_MOST),
       FIELD(notice, min, 1, NODE_MOST), FIELD(notice, max, 1, NODE_MOST), FIELD(notice, pid, 0, INT_MAX)}},
     {NOTICE_FAILED, true, 2, {TICKET(notice), GENERATION(notice)}},
+    {NOTICE_RANK,
+     true,
+     6,
+     {TICKET(notice), GENERATION(notice), FIELD(notice, serial, 1, INT_MAX), FIELD(notice, rank, 0, INT_MAX),
+      FIELD(notice, event, RANK_DONE, RANK_JOINED), FIELD(notice, waited, 0, 1)}},
     {NOTICE_STOPPED,
      true,
      6,
@@ -54,6 +60,8 @@ static const struct shape orders[] = {
      {GENERATION(order), FIELD(order, world_size, 1, NODE_RANKS_MOST), FIELD(order, nodes, 1, NODE_MOST)}},
     {ORDER_STOP, true, 2, {GENERATION(order), FIELD(order, signal, 0, 64)}},
     {ORDER_SIGNAL, false, 2, {GENERATION(order), FIELD(order, signal, 1, 64)}},
+    {ORDER_RANK, false, 3, {GENERATION(order), FIELD(order, rank, 0, INT_MAX), FIELD(order, replace, 0, 1)}},
+    {ORDER_ALONE, false, 2, {GENERATION(order), FIELD(order, alone, 0, 1)}},
     {ORDER_END, true, 1, {STATUS(order)}},
     {0},
 };

@@ -27,6 +27,7 @@ enum {
 enum notice_kind {
     NOTICE_JOIN = 'J',    /* a node wants to take part */
     NOTICE_FAILED = 'N',  /* one of its ranks failed; text: which rank and how, in one line */
+    NOTICE_RANK = 'L',    /* with --survive: an event of a rank; text: how it ended, in one line */
     NOTICE_STOPPED = 'S', /* all its ranks have exited; text: the report of the first failure */
     NOTICE_LEAVE = 'Q',   /* a signal tells it to end */
     NOTICE_DIED = 'D',    /* its launcher has disconnected; the store writes this notice */
@@ -35,14 +36,18 @@ enum notice_kind {
 struct notice {
     enum notice_kind kind;
     int ticket;     /* number of the node in order of arrival; the coordinator's own node has 0 */
-    int generation; /* FAILED, STOPPED */
+    int generation; /* FAILED, RANK, STOPPED */
     /* JOIN */
     int node_rank; /* -1: any */
     int n;         /* ranks */
     int min, max;  /* --nnodes of its command line */
     int pid;
+    /* RANK */
+    int serial; /* of these notices of the node, from 1: a line may have been appended twice */
+    int event;  /* enum rank_event */
+    int waited; /* 1: it was a replacement that had not joined */
     /* STOPPED */
-    int rank;    /* the rank that failed; -1: none */
+    int rank;    /* the rank that failed; -1: none; RANK: the rank of the event */
     int status;  /* the exit status that follows from that */
     int culprit; /* the rank that the failed rank blames; -1: none */
     int final;   /* 1: a restart would fail in the same way */
@@ -56,6 +61,8 @@ enum order_kind {
     ORDER_START = 'G',  /* start the ranks of a generation */
     ORDER_STOP = 'X',   /* end the ranks of a generation; text: why */
     ORDER_SIGNAL = 'P', /* send a signal to the ranks of a generation */
+    ORDER_RANK = 'L',   /* the answer when a rank has died: the others go on, or it is replaced */
+    ORDER_ALONE = 'A',  /* whether only replacements run that nobody can admit */
     ORDER_END = 'E',    /* the job ends with this status; text: why */
 };
 
@@ -68,9 +75,11 @@ struct node_ranks {
 struct order {
     enum order_kind kind;
     int ticket;               /* REFUSE */
-    int generation;           /* START, STOP, SIGNAL */
+    int generation;           /* START, STOP, SIGNAL, RANK, ALONE */
     int signal;               /* SIGNAL; STOP: for the ranks; 0: SIGTERM after a grace period */
     int status;               /* REFUSE, END */
+    int rank, replace;        /* RANK */
+    int alone;                /* ALONE */
     int world_size, nodes;    /* START */
     struct node_ranks *ranks; /* START: one entry for each of the nodes, in rank order; the reader frees it */
     const char *text;

@@ -150,9 +150,16 @@ void output_finish(struct output *o, bool agents) {
 }
 
 void output_detach(struct output *o) {
-    for (int i = 0; i < o->n_ranks; i++) {
-        source_finish(&o->sources[i]);
-        source_close(&o->sources[i]);
+    for (int i = 0; i < o->n_ranks / OUTPUT_STREAMS; i++) output_detach_rank(o, i);
+}
+
+void output_detach_rank(struct output *o, int index) {
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        struct source *s = &o->sources[index * OUTPUT_STREAMS + i];
+        source_finish(s);
+        source_close(s);
+        s->finishing = false;
+        s->partial.len = 0;
     }
 }
 

@@ -75,6 +75,8 @@ void output_finish(struct output *output, bool agents);
 
 /* Closes the pipes of the ranks at once. What the sinks cannot take is lost. */
 void output_detach(struct output *output);
+/* The same for one rank, whose replacement is attached once the loop has closed the handles. */
+void output_detach_rank(struct output *output, int index);
 
 /*
  * Call it before attaching the pipes of a generation. If there was one before, the output must be idle and

@@ -88,9 +88,9 @@ static struct census count(const struct progress *p) {
         enum msi_rank_phase phase = rank_states_stage(p->states, i).phase;
         c.joining += is_joining(p->states, worker);
         c.joined += phase != MSI_RANK_STATE_NOTHING && phase != MSI_RANK_STATE_JOINING;
-        if (phase != MSI_RANK_STATE_NOTHING) continue;
-        c.missing++;
-        if (!worker->running && worker->code == 0 && c.absent < 0) c.absent = i;
+        bool ended = !worker->running && (worker->code == 0 || p->survive) && !worker->joins;
+        if (ended && phase <= MSI_RANK_STATE_JOINING && c.absent < 0) c.absent = i;
+        c.missing += phase == MSI_RANK_STATE_NOTHING;
     }
     return c;
 }

@@ -21,7 +21,8 @@ struct progress {
     const struct workers *workers;
     struct output *output;
     bool may_redraw; /* only the output writes to the terminal */
-    /* The worker exited with 0 without joining the world in which others wait; why says so. */
+    bool survive;    /* the death of a rank does not end the others */
+    /* The worker ended without joining the world in which others wait; why says so. */
     void (*on_absent)(void *arg, const struct worker *worker, const char *why);
     void *arg;
     /* Private: */

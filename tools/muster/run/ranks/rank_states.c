@@ -23,12 +23,16 @@ void rank_states_close(struct rank_states *states) {
     msi_segment_close(&states->segment);
 }
 
+void rank_states_clear(struct rank_states *states, int local_rank) {
+    if (states->segment.fd < 0) return;
+    struct msi_rank_state *state = rank_state_of(states, local_rank);
+    memset(state, 0, MSI_RANK_STATE_SLOT);
+    atomic_store_explicit(&state->magic, MSI_RANK_STATE_MAGIC, memory_order_relaxed);
+}
+
 void rank_states_begin(struct rank_states *states, int world_size) {
     states->world_size = world_size;
-    for (int i = 0; i < states->n && states->segment.fd >= 0; i++) {
-        memset(rank_state_of(states, i), 0, MSI_RANK_STATE_SLOT);
-        atomic_store_explicit(&rank_state_of(states, i)->magic, MSI_RANK_STATE_MAGIC, memory_order_relaxed);
-    }
+    for (int i = 0; i < states->n; i++) rank_states_clear(states, i);
 }
 
 /* Copies a text that may lack its NUL. */

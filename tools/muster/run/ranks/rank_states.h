@@ -46,6 +46,8 @@ void rank_states_close(struct rank_states *states);
 
 /* Clears all states before the ranks of a world of that size start. */
 void rank_states_begin(struct rank_states *states, int world_size);
+/* Clears the state of one rank, for its replacement. */
+void rank_states_clear(struct rank_states *states, int local_rank);
 
 struct rank_stage rank_states_stage(const struct rank_states *states, int local_rank);
 /* The rank's flight recorder, unchecked; NULL without memory. */

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define JOIN_VARIABLE "MUSTER_JOIN"
+
 /* Never inherited: each is set below, or belongs to an outer launcher. */
 static const char *const replaced[] = {"RANK",
                                        "LOCAL_RANK",
@@ -34,6 +36,7 @@ static const char *const replaced[] = {"RANK",
                                        "TORCHELASTIC_RUN_ID",
                                        "TORCHELASTIC_USE_AGENT_STORE",
                                        "TORCHELASTIC_ERROR_FILE",
+                                       JOIN_VARIABLE,
                                        MSI_RANK_STATE_VARIABLE};
 enum {
     N_REPLACED = sizeof replaced / sizeof replaced[0],
@@ -113,7 +116,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
     *env = (struct worker_env){.facts = facts, .generation = assignment->generation};
     while (environ[n]) n++;
     add_facts(&env->owned, facts, assignment);
-    env->vars = calloc(WORKER_ENV_PER_RANK + 2 + OWNED_MAX + n + facts->n_extra + 1, sizeof env->vars[0]);
+    env->vars = calloc(WORKER_ENV_PER_RANK + 2 + OWNED_MAX + n + facts->n_extra + 2, sizeof env->vars[0]);
     if (facts->log_dir) env->error_file = malloc(ERROR_FILE_MAX);
     if (env->owned.failed || !env->vars || (facts->log_dir && !env->error_file)) {
         worker_env_close(env);
@@ -132,6 +135,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
         /* execve does not change the strings although it takes char *. */
         env->vars[at++] = strchr(entry, '=') ? (char *)(uintptr_t)entry : find_own(entry);
     }
+    env->n_common = at;
     return 0;
 }
 
@@ -141,7 +145,9 @@ void worker_env_close(struct worker_env *env) {
     free(env->vars);
 }
 
-char **worker_env_of(struct worker_env *env, int rank, int local_rank) {
+char **worker_env_of(struct worker_env *env, int rank, int local_rank, bool join) {
+    static char joins[] = JOIN_VARIABLE "=1";
+    env->vars[env->n_common] = join ? joins : NULL;
     snprintf(env->per_rank[0], WORKER_ENV_TEXT, "RANK=%d", rank);
     snprintf(env->per_rank[1], WORKER_ENV_TEXT, "LOCAL_RANK=%d", local_rank);
     snprintf(env->per_rank[2], WORKER_ENV_TEXT, "ROLE_RANK=%d", rank);

@@ -32,6 +32,7 @@ struct worker_env_facts {
 
 struct worker_env {
     char **vars;          /* NULL-terminated; the strings that change with the rank come first */
+    size_t n_common;      /* where vars ends, except that MUSTER_JOIN follows for some ranks */
     struct msi_buf owned; /* the strings that all ranks share, each with its NUL */
     const struct worker_env_facts *facts;
     int generation;
@@ -48,7 +49,7 @@ int worker_env_open(struct worker_env *env, const struct worker_env_facts *facts
                     const struct node_assignment *assignment);
 void worker_env_close(struct worker_env *env);
 
-/* The environment of one rank, valid until the next call. */
-char **worker_env_of(struct worker_env *env, int rank, int local_rank);
+/* The environment of one rank, valid until the next call. join: it joins a world that runs already. */
+char **worker_env_of(struct worker_env *env, int rank, int local_rank, bool join);
 
 #endif

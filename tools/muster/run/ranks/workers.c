@@ -115,7 +115,7 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
     struct spawn spawn = {
         .program = o->program,
         .argv = o->argv,
-        .envp = worker_env_of(o->env, worker->rank, worker->local_rank),
+        .envp = worker_env_of(o->env, worker->rank, worker->local_rank, worker->joins),
         .index = worker->local_rank,
         .files = {stdin_fd, pipes[OUTPUT_STDOUT][1], pipes[OUTPUT_STDERR][1]},
         .error_fd = w->exec_errors[1],
@@ -128,7 +128,6 @@ static int start_one(struct workers *w, struct worker *worker, int stdin_fd) {
     if (pid > 0) {
         worker->pid = pid;
         worker->running = true;
-        w->started++;
         w->running++;
     }
     if (o->output) rc = settle_pipes(worker, pipes, pid > 0);
@@ -143,14 +142,19 @@ static int stdin_of(int rank, int null) {
     return STDIN_FILENO;
 }
 
+static int open_null(void) {
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static int start_all(struct workers *w, int *failed) {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int null = open_null();
     int rc = null < 0 ? -errno : 0;
     for (int i = 0; i < w->options.n && rc == 0; i++) {
         struct worker *worker = &w->list[i];
         *failed = w->options.first_rank + i;
         *worker = (struct worker){.all = w, .rank = *failed, .local_rank = i, .pidfd = -1};
         rc = start_one(w, worker, stdin_of(worker->rank, null));
+        w->started += worker->pid > 0;
     }
     if (null >= 0) close(null);
     return rc;
@@ -168,17 +172,45 @@ int workers_start(struct workers *w, const struct workers_options *options, int 
     return rc;
 }
 
+/* Kills and reaps a worker's process group, if it has one. */
+static void end_one(struct worker *worker) {
+    stop_watching(worker);
+    if (worker->pid <= 0) return;
+    spawn_signal(worker->pid, SIGKILL);
+    spawn_reap(worker->pid, &worker->all->options.reaper->groups[worker->local_rank]);
+}
+
+void workers_replace(struct worker *worker, struct worker_env *env, bool joins) {
+    struct workers *w = worker->all;
+    struct timespec ended = worker->ended;
+    end_one(worker);
+    *worker = (struct worker){.all = w,
+                              .rank = worker->rank,
+                              .local_rank = worker->local_rank,
+                              .pidfd = -1,
+                              .replacement = true,
+                              .joins = joins,
+                              .ended = ended};
+    w->options.env = env;
+    int null = open_null(), rc = null < 0 ? -errno : start_one(w, worker, stdin_of(worker->rank, null));
+    if (null >= 0) close(null);
+    if (rc == 0) return;
+    w->running -= worker->running;
+    end_one(worker);
+    worker->pid = 0;
+    worker->running = false;
+    worker->code = -1;
+    worker->exec_error = -rc;
+}
+
 void workers_signal(struct workers *w, int signal) {
-    for (int i = 0; i < w->started; i++) spawn_signal(w->list[i].pid, signal);
+    for (int i = 0; i < w->started; i++)
+        if (w->list[i].pid > 0) spawn_signal(w->list[i].pid, signal);
 }
 
 void workers_end(struct workers *w) {
     workers_signal(w, SIGKILL);
-    for (int i = 0; i < w->started; i++) {
-        struct worker *worker = &w->list[i];
-        stop_watching(worker);
-        spawn_reap(worker->pid, &w->options.reaper->groups[i]);
-    }
+    for (int i = 0; i < w->started; i++) end_one(&w->list[i]);
     w->started = w->running = 0;
     if (w->uses_child_signal) close_handle(w, (uv_handle_t *)&w->child_signal);
     w->uses_child_signal = false;

@@ -71,12 +71,15 @@ static void add_option(const struct run_options *o, const struct opt *option, st
     static const struct run_options defaults = RUN_OPTIONS_DEFAULT;
     const void *value = (const char *)o + option->offset, *preset = (const char *)&defaults + option->offset;
     const char *const *text = value, *const *default_text = preset;
-    switch ((enum opt_kind)option->kind) {
+    switch ((enum opt_kind)(option->kind & ~OPT_MAY_OMIT)) {
     case OPT_FLAG:
         if (*(const bool *)value) add(arguments, "--%s", option->name);
         break;
     case OPT_NUMBER:
-        if (memcmp(value, preset, sizeof(long)) != 0)
+        if (memcmp(value, preset, sizeof(long)) == 0) break;
+        if (*(const long *)value < option->min)
+            add(arguments, "--%s", option->name);
+        else
             add(arguments, "--%s=%ld", option->name, *(const long *)value);
         break;
     case OPT_SECONDS:
