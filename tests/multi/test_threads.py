@@ -1,9 +1,14 @@
-"""Ranks that are threads: 64 ranks in one process, over every kind of store; and all operations between a few."""
+"""Ranks that are threads: many ranks in one process, over every kind of store; and all operations between a few."""
 
-from harness import PROGRAMS, Process, RanksTest, main
+import resource
+import subprocess
+
+from harness import PROGRAMS, SANITIZED, Process, RanksTest, main
 
 THREADS = PROGRAMS / "threads"
 THREAD_RANKS = PROGRAMS / "thread_ranks"
+THREAD_FDS = PROGRAMS / "thread_fds"
+FDS_OF_A_RANK = 8  # most descriptors for each rank of a process, where it also hosts the store
 LIMIT = 400.0  # seconds for one run of all operations; reached only when something is wrong
 
 
@@ -37,6 +42,43 @@ class Threads(RanksTest):
         out, _ = process.communicate(timeout=LIMIT)
         self.assertEqual((process.returncode, out), (0, b"done\n"))
         self.assert_nothing_left()
+
+    def count_descriptors(self, method, size, *part):
+        """Starts a process with these ranks; the function that waits for it returns its number of descriptors."""
+        process = Process(self.popen(THREAD_FDS, method, size, *part, stderr=subprocess.DEVNULL))
+
+        def finish():
+            status, out = process.finish()
+            self.assertRegex(out, r"^descriptors \d+\ndone\n$")
+            self.assertEqual(status, 0)
+            return int(out.split()[1])
+
+        return finish
+
+    def test_descriptors_grow_with_the_ranks(self):
+        """Not with their pairs. A process with 256 ranks would need 65,000 otherwise."""
+        for method in ("hash", f"tcp://127.0.0.1:{self.free_port()}", f"file://{self.path('meet')}"):
+            with self.subTest(method):
+                self.assertLess(self.count_descriptors(method, 256)(), 256 * FDS_OF_A_RANK)
+        self.assert_nothing_left()
+
+    def test_descriptors_of_several_processes(self):
+        """Each process watches the others once, and opens one pipe for each rank."""
+        url = f"tcp://127.0.0.1:{self.free_port()}"
+        counts = [self.count_descriptors(url, 128, first, 32) for first in range(0, 128, 32)]
+        for finish in counts:
+            self.assertLess(finish(), 128 * FDS_OF_A_RANK)
+        self.assert_nothing_left()
+
+    def test_1024_ranks(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 1024 * FDS_OF_A_RANK:
+            self.skipTest(f"RLIMIT_NOFILE is {hard}")
+        if SANITIZED:
+            self.skipTest("takes minutes with sanitizers")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1024 * FDS_OF_A_RANK), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.assertLess(self.count_descriptors("hash", 1024)(), 1024 * FDS_OF_A_RANK)
 
 
 if __name__ == "__main__":
