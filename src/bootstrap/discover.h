@@ -25,6 +25,7 @@ struct msi_join_spec {
     char url_from[200];    /* where the url came from, for messages */
     const char *advice;    /* how to set rank 0's address with this launcher; NULL: not needed */
     const char *backend;   /* of the world; the same on all ranks */
+    uint64_t nonce;        /* random; distinguishes this call from other processes with the same rank */
 };
 
 /*

@@ -101,13 +101,15 @@ static enum outcome check_registration(struct join *join, struct msi_store_rpc *
     bool formed = msi_store_reply_number(&x[3]) >= msi_params_size(params);
     int64_t next = msi_store_reply_number(&x[4]) + 1;
     bool ended = next > *k;
+    bool failed = msi_events_mention(events, join->spec->rank);
     *k = ended ? next : *k + 1;
     if (ended) {
         /* The last rank has ended that world meanwhile, and may have deleted this registration. */
         if (mine) unregister(join, msi_str_equal(params, msi_cstr(join->params)));
         return OTHER_WORLD;
     }
-    if (!mine && msi_events_mention(events, join->spec->rank)) return OTHER_WORLD;
+    /* Its own, if this rank lost its connections in that world and has connected again. */
+    if (failed) return OTHER_WORLD;
     if (!mine) {
         *st = fail_duplicate(join, formed);
         return REFUSED;
@@ -122,7 +124,8 @@ static enum outcome check_registration(struct join *join, struct msi_store_rpc *
     *st = msi_events_explain(join->store, join->prefix, events, join->spec->rank);
     join->reported = *st != MST_OK;
     if (*st == MST_OK) *st = compare_params(join, params);
-    if (*st == MST_OK) msi_topology_accept(&join->topology, msi_store_reply_str(&x[5]));
+    if (*st == MST_OK && join->topology.mine.base)
+        *st = msi_topology_accept(&join->topology, msi_store_reply_str(&x[5]));
     return REGISTERED;
 }
 
@@ -154,22 +157,36 @@ static enum outcome try_register(struct join *join, const char *own, int64_t *k,
 /* Finds the world that is forming now and registers in it. */
 static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
     char own[MSI_PROCESS_MAX];
-    uint64_t nonce;
-    msi_random(&nonce, sizeof nonce);
-    snprintf(own, sizeof own, "%016llx host %s, pid %d", (unsigned long long)nonce, join->host_name,
-             (int)getpid());
+    struct msi_saved_error why;
+    snprintf(own, sizeof own, "%016llx host %s, pid %d", (unsigned long long)join->spec->nonce,
+             join->host_name, (int)getpid());
     snprintf(join->params, sizeof join->params, "%d %d %s %d %s", join->spec->world_size, WORLD_PROTOCOL,
              mst_version(), join->spec->rank, join->spec->backend);
-    mst_status st = msi_topology_offer(&join->topology, join->offer);
+    /* Without a segment this rank registers too, to tell the others why it fails. */
+    mst_status offered = msi_topology_offer(&join->topology, join->offer);
+    msi_error_save(&why, offered);
     int64_t k = 0;
-    if (st == MST_OK) st = read_ended(join, &k);
+    mst_status st = read_ended(join, &k);
     enum outcome outcome = OTHER_WORLD;
     for (k++; st == MST_OK && outcome == OTHER_WORLD;) {
         snprintf(prefix, MSI_PREFIX_MAX, "muster/%s/%lld/", join->spec->run, (long long)k);
         outcome = try_register(join, own, &k, &st);
     }
     join->registered = outcome == REGISTERED;
-    return st;
+    return st == MST_OK && offered != MST_OK ? msi_error_restore(&why) : st;
+}
+
+/* The store refused a second connection of this rank. Does it still answer the first? Then its host lacks
+ * descriptors. */
+static mst_status explain_refusal(struct join *join, mst_status lost) {
+    int64_t ended;
+    struct msi_saved_error why;
+    msi_error_save(&why, lost);
+    if (read_ended(join, &ended) != MST_OK) return msi_error_restore(&why);
+    return msi_fail(
+        MST_ERR_SYSTEM,
+        "raise the limit of open files (RLIMIT_NOFILE, ulimit -n) of the process that hosts the store",
+        "the store refused a second connection of rank %d: its host is out of descriptors", join->spec->rank);
 }
 
 /* From here on the store reports the death of this rank to the others. */
@@ -181,7 +198,7 @@ static mst_status set_on_disconnect(struct join *join) {
                                       .value = msi_cstr(event)}};
     mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
     msi_store_rpc_free(&x, 1);
-    return st;
+    return st == MST_ERR_STORE_LOST || st == MST_ERR_LIMIT ? explain_refusal(join, st) : st;
 }
 
 /* A location is a host and the name and address under which other hosts reach it. */

@@ -201,6 +201,9 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
     struct missing missing;
     mst_status st = find_missing(store, prefix, spec, &missing);
     if (st != MST_OK) return st;
+    if (missing.n == 0)
+        return msi_fail(MST_ERR_TIMEOUT, "raise the timeout of the call, or MUSTER_INIT_TIMEOUT_MS",
+                        "all %d ranks arrived, but the last ones after the timeout", spec->world_size);
     st = msi_fail(MST_ERR_MISSING_RANK,
                   spec->url.scheme == MSI_SCHEME_TCP
                       ? "check that they are started, with the same master address and port"

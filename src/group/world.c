@@ -1,9 +1,11 @@
 /* world.c - opening and closing a world. See world.h. */
 #include "group/world.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "engine/module/compose.h"
 #include "os/host.h"
+#include "os/spare_fds.h"
 #include "prof/flight/dump.h"
 
 #include <stdio.h>
@@ -86,6 +88,7 @@ static void release(struct msi_world *world) {
     msi_endpoint_close(&world->endpoint);
     msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
+    msi_spare_fds_drop();
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
     free(world->lost_ranks);
@@ -101,6 +104,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     mst_status st = msi_discover(options, settings, &wait, &spec);
     if (st != MST_OK) return st;
     spec.backend = backend;
+    msi_random(&spec.nonce, sizeof spec.nonce);
     world->rank = spec.rank;
     msi_call_rank(spec.rank);
     world->size = spec.world_size;
@@ -118,6 +122,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     world->slow_s = settings->slow_s;
     world->streams = (int)settings->tcp_streams;
     st = open_store(world, options, &spec, settings, &wait);
+    if (st != MST_OK && msi_spare_fds_use()) st = open_store(world, options, &spec, settings, &wait);
     while (st == MST_OK) {
         st = msi_join(world->store, &spec, settings, &wait, world->prefix, &world->members);
         if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) break;
@@ -169,6 +174,7 @@ static mst_status open_world(const mst_init_options *options, mst_group **group)
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
+    msi_spare_fds_hold();
     st = msi_algo_parse(settings.algo, &world->tuning.algo);
     world->tuning.model = msi_model_default;
     if (st == MST_OK && settings.model[0]) st = msi_model_read(settings.model, &world->tuning.model);

@@ -2,14 +2,19 @@
 
 import resource
 import subprocess
+import time
 
-from harness import PROGRAMS, SANITIZED, Process, RanksTest, main
+from harness import PROGRAMS, SANITIZED, SOON, Process, RanksTest, main
 
 THREADS = PROGRAMS / "threads"
 THREAD_RANKS = PROGRAMS / "thread_ranks"
 THREAD_FDS = PROGRAMS / "thread_fds"
 FDS_OF_A_RANK = 8  # most descriptors for each rank of a process, where it also hosts the store
 LIMIT = 400.0  # seconds for one run of all operations; reached only when something is wrong
+
+
+def limit_descriptors(limit):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 class Threads(RanksTest):
@@ -79,6 +84,34 @@ class Threads(RanksTest):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1024 * FDS_OF_A_RANK), hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         self.assertLess(self.count_descriptors("hash", 1024)(), 1024 * FDS_OF_A_RANK)
+
+    def run_limited(self, limit, method):
+        """Runs 64 ranks in a process with that many descriptors: their lines, and the seconds that it took."""
+        since = time.monotonic()
+        process = Process(
+            self.popen(THREAD_FDS, method, 64, stderr=subprocess.DEVNULL, preexec_fn=lambda: limit_descriptors(limit))
+        )
+        status, out = process.finish()
+        lines = out.splitlines()
+        self.assertEqual((status, len(lines)), (1, 64), out)
+        return lines, time.monotonic() - since
+
+    def test_few_descriptors(self):
+        """Every rank learns at once that there are not enough."""
+        for limit in (12, 20, 40, 64):
+            with self.subTest(limit=limit):
+                lines, seconds = self.run_limited(limit, "hash")
+                self.assertLess(seconds, SOON)
+                for line in lines:
+                    self.assertRegex(line, rf"MST_ERR_SYSTEM.*RLIMIT_NOFILE is {limit}\)")
+
+    def test_few_descriptors_with_the_store(self):
+        """The same if rank 0 also hosts the store. A thread that begins late may find no store any more."""
+        lines, _ = self.run_limited(100, f"tcp://127.0.0.1:{self.free_port()}")
+        self.assertTrue(any("RLIMIT_NOFILE is 100)" in line for line in lines), lines)
+        known = {"MST_ERR_SYSTEM", "MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST"}
+        self.assertLessEqual({line.split(": ")[1] for line in lines}, known, lines)
+        self.assert_nothing_left()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-    TIMEOUT_MS = 60000,
+    TIMEOUT_MS = 20000,
     KINDS = 32,
     ROUNDS = 16,
     MANY = 512,
