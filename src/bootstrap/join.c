@@ -15,6 +15,9 @@
 /* Version of the keys and records that ranks share; ranks with another version do not join. */
 enum { WORLD_PROTOCOL = 1, PARAMS_MAX = 160 };
 
+/* Between looks for dead ranks; the store serves the looks of all ranks. */
+enum { LOOK_MS = 1000, LOOK_MS_PER_RANK = 4 };
+
 struct join {
     struct mst_store *store;
     const struct msi_join_spec *spec;
@@ -131,7 +134,7 @@ static enum outcome check_registration(struct join *join, struct msi_store_rpc *
 
 /* Registers as a rank of the k-th world. The request for "ended" must follow the registration. */
 static enum outcome try_register(struct join *join, const char *own, int64_t *k, mst_status *st) {
-    char keys[5][MSI_KEY_MAX], host[MSI_HOST_KEY_MAX];
+    char keys[6][MSI_KEY_MAX], host[MSI_HOST_KEY_MAX];
     struct msi_str segment = msi_key(join->segment_key, "%sseg/%s/%s", join->prefix, msi_host_key(host),
                                      join->settings->force_host);
     struct msi_store_rpc x[] = {
@@ -145,11 +148,15 @@ static enum outcome try_register(struct join *join, const char *own, int64_t *k,
         {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[3], "%sarrived", join->prefix)}},
         {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[4], "muster/%s/ended", join->spec->run)}},
         {.req = {.op = MSI_OP_COMPARE_SET, .key = segment, .desired = msi_cstr(join->offer)}},
+        {.req = msi_read_request(msi_key(keys[5], "%srank/0", join->prefix))},
     };
     enum { N = sizeof x / sizeof *x };
     enum outcome outcome = REFUSED;
     *st = msi_store_exec(join->store, join->wait, x, N);
-    if (*st == MST_OK) outcome = check_registration(join, x, own, k, st);
+    if (*st == MST_OK) {
+        msi_process_of(msi_store_reply_value(&x[6]), join->spec->rank_0, MSI_PROCESS_MAX);
+        outcome = check_registration(join, x, own, k, st);
+    }
     msi_store_rpc_free(x, N);
     return outcome;
 }
@@ -158,7 +165,7 @@ static enum outcome try_register(struct join *join, const char *own, int64_t *k,
 static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
     char own[MSI_PROCESS_MAX];
     struct msi_saved_error why;
-    snprintf(own, sizeof own, "%016llx host %s, pid %d", (unsigned long long)join->spec->nonce,
+    snprintf(own, sizeof own, "%08x%08x host %s, pid %d", join->spec->nonce, msi_join_host_mark(),
              join->host_name, (int)getpid());
     snprintf(join->params, sizeof join->params, "%d %d %s %d %s", join->spec->world_size, WORLD_PROTOCOL,
              mst_version(), join->spec->rank, join->spec->backend);
@@ -211,17 +218,33 @@ static uint64_t location_of(const struct join *join) {
     return location ? location : 1;
 }
 
-/* Runs the requests of arrive, of which the last two wait; writes a line if that takes long. */
+/* Executes requests until they end or it is time to look around. */
+static mst_status wait_a_while(const struct join *join, const struct msi_slow *slow, struct msi_store_rpc *x,
+                               size_t n) {
+    struct msi_wait part = msi_slow_part(slow, join->wait);
+    int64_t look = msi_deadline(LOOK_MS + LOOK_MS_PER_RANK * join->spec->world_size);
+    if (look < part.deadline) part.deadline = look;
+    return msi_store_exec(join->store, &part, x, n);
+}
+
+/* Runs the requests of arrive, of which the last two wait. Looks for dead ranks now and then, and writes a line
+ * if that takes long. */
 static mst_status wait_for_all(struct join *join, struct msi_store_rpc *x, size_t n) {
     struct msi_slow slow = msi_slow_begin(join->settings->slow_s, msi_now());
-    struct msi_wait part = msi_slow_part(&slow, join->wait);
-    mst_status st = msi_store_exec(join->store, &part, x, n);
-    if (st != MST_ERR_TIMEOUT || !msi_slow_is_due(&slow, join->wait->deadline)) return st;
-    msi_join_write_slow(join->store, join->prefix, join->spec, &slow, join->wait->deadline);
-    struct msi_store_rpc again[] = {{.req = x[n - 2].req}, {.req = x[n - 1].req}};
-    again[1].req.number = -again[1].req.number; /* this rank was counted */
-    st = msi_store_exec(join->store, join->wait, again, 2);
-    msi_store_rpc_free(again, 2);
+    int next = 0;
+    mst_status st = wait_a_while(join, &slow, x, n);
+    while (st == MST_ERR_TIMEOUT && msi_now() < join->wait->deadline) {
+        if (msi_slow_is_due(&slow, join->wait->deadline))
+            msi_join_write_slow(join->store, join->prefix, join->spec, &slow, join->wait->deadline);
+        if (msi_now() >= slow.due) slow.due = INT64_MAX; /* there was nothing to write */
+        msi_join_report_dead(join->store, join->prefix, join->spec, &next);
+        if (!*join->spec->rank_0) /* it hosts the store, and may have registered after this rank */
+            msi_join_process(join->store, join->prefix, 0, join->spec->rank_0, MSI_PROCESS_MAX);
+        struct msi_store_rpc again[] = {{.req = x[n - 2].req}, {.req = x[n - 1].req}};
+        again[1].req.number = -again[1].req.number; /* this rank was counted */
+        st = wait_a_while(join, &slow, again, 2);
+        msi_store_rpc_free(again, 2);
+    }
     return st;
 }
 

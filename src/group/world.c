@@ -76,10 +76,11 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
     world->owns_store = false;
     mst_status st = open_store(world, options, spec, settings, &again);
     if (st != MST_ERR_UNREACHABLE || why != MST_ERR_STORE_LOST) return st;
-    return msi_blame(msi_fail(why, "look at rank 0's own output",
-                              "rank 0 died or left while the world was forming; it hosted the store at %s",
-                              world->where),
-                     0);
+    return msi_blame(
+        msi_fail(why, "look at rank 0's own output",
+                 "rank 0%s%s%s died or left while the world was forming; it hosted the store at %s",
+                 *spec->rank_0 ? " (" : "", spec->rank_0, *spec->rank_0 ? ")" : "", world->where),
+        0);
 }
 
 static void release(struct msi_world *world) {
@@ -99,12 +100,14 @@ static void release(struct msi_world *world) {
 static mst_status set_up(struct msi_world *world, const mst_init_options *options,
                          const struct msi_settings *settings, const char *backend) {
     struct msi_join_spec spec;
+    char rank_0[MSI_PROCESS_MAX] = "";
     int64_t join_ms = options->timeout_ms ? options->timeout_ms : settings->init_timeout_ms;
     struct msi_wait wait = {msi_deadline(join_ms), options->cancel};
     mst_status st = msi_discover(options, settings, &wait, &spec);
     if (st != MST_OK) return st;
     spec.backend = backend;
     msi_random(&spec.nonce, sizeof spec.nonce);
+    spec.rank_0 = rank_0;
     world->rank = spec.rank;
     msi_call_rank(spec.rank);
     world->size = spec.world_size;

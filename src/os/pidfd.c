@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,8 +20,8 @@ static struct msi_list all = {&all, &all};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Another process may have got the number of one that has ended. */
-static bool has_ended(const struct watched *watched) {
-    return poll(&(struct pollfd){.fd = watched->fd, .events = POLLIN}, 1, 0) > 0;
+static bool has_ended(int fd) {
+    return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) > 0;
 }
 
 static int open_new(int pid) {
@@ -41,7 +42,7 @@ int msi_pidfd_open(int pid) {
     pthread_mutex_lock(&lock);
     for (struct msi_list *at = all.next; at != &all && !found; at = at->next) {
         struct watched *watched = msi_container(at, struct watched, node);
-        if (watched->pid == pid && !has_ended(watched)) found = watched;
+        if (watched->pid == pid && !has_ended(watched->fd)) found = watched;
     }
     if (found) found->users++;
     int fd = found ? found->fd : open_new(pid), error = errno;
@@ -63,4 +64,12 @@ void msi_pidfd_close(int fd) {
         break;
     }
     pthread_mutex_unlock(&lock);
+}
+
+bool msi_process_has_ended(int pid) {
+    int fd = msi_pidfd_open(pid);
+    if (fd < 0) return kill(pid, 0) && errno == ESRCH;
+    bool ended = has_ended(fd);
+    msi_pidfd_close(fd);
+    return ended;
 }
