@@ -227,8 +227,8 @@ static mst_status wait_a_while(const struct join *join, const struct msi_slow *s
     return msi_store_exec(join->store, &part, x, n);
 }
 
-/* Runs the requests of arrive, of which the last two wait. Looks for dead ranks now and then, and writes a line
- * if that takes long. */
+/* Runs the requests of arrive, of which the last two wait. Looks for dead ranks now and then, and writes a
+ * line if that takes long. */
 static mst_status wait_for_all(struct join *join, struct msi_store_rpc *x, size_t n) {
     struct msi_slow slow = msi_slow_begin(join->settings->slow_s, msi_now());
     int next = 0;

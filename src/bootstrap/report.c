@@ -257,7 +257,7 @@ static mst_status find_missing(struct mst_store *store, const char *prefix, cons
 
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                                     const struct msi_join_spec *spec) {
-    struct missing missing;
+    struct missing missing = {0};
     mst_status st = find_missing(store, prefix, spec, &missing);
     if (st != MST_OK) return st;
     if (missing.n == 0)
@@ -274,7 +274,7 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
 
 void msi_join_write_slow(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
                          struct msi_slow *slow, int64_t deadline) {
-    struct missing missing;
+    struct missing missing = {0};
     if (find_missing(store, prefix, spec, &missing) == MST_OK && missing.n)
         msi_slow_write(slow, deadline, NULL, NULL, missing.list);
 }

@@ -1,6 +1,7 @@
 /*
- * pidfd.h - descriptors that become readable when a process ends. All users of this process share one for each
- * process: groups and ranks that are threads need no descriptors of their own. Any thread may call these.
+ * pidfd.h - descriptors that become readable when a process ends. All users of this process share one for
+ * each process: groups and ranks that are threads need no descriptors of their own. Any thread may call
+ * these.
  */
 #ifndef MSI_OS_PIDFD_H
 #define MSI_OS_PIDFD_H

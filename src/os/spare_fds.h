@@ -1,7 +1,7 @@
 /*
  * spare_fds.h - a few descriptors that a process with several ranks keeps in reserve. If the process runs out
- * of descriptors while its ranks join, a rank takes the reserve to tell the others why it fails. Any thread may
- * call these.
+ * of descriptors while its ranks join, a rank takes the reserve to tell the others why it fails. Any thread
+ * may call these.
  */
 #ifndef MSI_OS_SPARE_FDS_H
 #define MSI_OS_SPARE_FDS_H

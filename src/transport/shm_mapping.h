@@ -2,9 +2,9 @@
  * shm_mapping.h - this process's mapping of a shared region, and the descriptors that wake its ranks.
  *
  * Ranks that are threads of one process share both: a process with many ranks needs one descriptor for each
- * rank of the region, and race detectors see the accesses of all threads to one address. The last of its ranks
- * to close the mapping closes the descriptors, so that a thread may write to the descriptor of a rank that has
- * left. Any thread may use a mapping.
+ * rank of the region, and race detectors see the accesses of all threads to one address. The last of its
+ * ranks to close the mapping closes the descriptors, so that a thread may write to the descriptor of a rank
+ * that has left. Any thread may use a mapping.
  */
 #ifndef MSI_TRANSPORT_SHM_MAPPING_H
 #define MSI_TRANSPORT_SHM_MAPPING_H

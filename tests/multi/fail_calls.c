@@ -4,11 +4,12 @@
  *   fail_calls init|use ARMED hash|tcp://127.0.0.1:PORT [FIRST LAST]
  *
  * Two ranks, which are threads, open a world, use it and leave. In round N the N-th intercepted call that the
- * thread of rank ARMED makes fails: with init, of those in mst_world_open; with use, of those in the first call
- * of each operation. In each round both ranks must end, a failed rank must have a message, and no descriptor
- * may be left. Rounds go on until the thread makes fewer than N calls. Prints "calls N, failed F, tolerated T".
- * With FIRST and LAST it also prints each round. Exits with 0 on success, with 1 after the first bad round, whose
- * number and call it prints, and with 77 where calls cannot be intercepted: with sanitizers, and without glibc.
+ * thread of rank ARMED makes fails: with init, of those in mst_world_open; with use, of those in the first
+ * call of each operation. In each round both ranks must end, a failed rank must have a message, and no
+ * descriptor may be left. Rounds go on until the thread makes fewer than N calls. Prints "calls N, failed F,
+ * tolerated T". With FIRST and LAST it also prints each round. Exits with 0 on success, with 1 after the
+ * first bad round, whose number and call it prints, and with 77 where calls cannot be intercepted: with
+ * sanitizers, and without glibc.
  */
 #include <dirent.h>
 #include <dlfcn.h>

@@ -6,8 +6,8 @@
  * This process runs COUNT ranks from FIRST on, by default all of them. METHOD is "hash" or an init method.
  * Every rank opens the world, waits asleep in a barrier, reduces, and exchanges messages with its neighbours;
  * then the process prints "descriptors N" with the number that it has opened, a line for each kind of them on
- * stderr, and "done". A rank that fails prints "rank R: STATUS: message" instead; the others go on. Exits with
- * 0 if no rank failed, and 3 if descriptors are left at the end.
+ * stderr, and "done". A rank that fails prints "rank R: STATUS: message" instead; the others go on. Exits
+ * with 0 if no rank failed, and 3 if descriptors are left at the end.
  */
 #include <dirent.h>
 #include <muster/muster.h>
