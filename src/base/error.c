@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { MESSAGE_MAX = 1024, REMEDY_MAX = 512, LINE_MAX_LENGTH = 2048, OPERATION_MAX = 64 };
 
@@ -117,9 +118,15 @@ mst_status msi_fail_errno(int error, const char *format, ...) {
     va_start(args, format);
     int n = vsnprintf(last.message, sizeof last.message, format, args);
     va_end(args);
+    char limit[48] = "";
+    struct rlimit files;
+    bool no_files = error == EMFILE && !getrlimit(RLIMIT_NOFILE, &files);
+    if (no_files)
+        snprintf(limit, sizeof limit, " (RLIMIT_NOFILE is %llu)", (unsigned long long)files.rlim_cur);
     if (n >= 0 && (size_t)n < sizeof last.message)
-        snprintf(last.message + n, sizeof last.message - (size_t)n, ": %s", strerror(error));
-    return record(error == ENOMEM ? MST_ERR_MEMORY : MST_ERR_SYSTEM, NULL);
+        snprintf(last.message + n, sizeof last.message - (size_t)n, ": %s%s", strerror(error), limit);
+    return record(error == ENOMEM ? MST_ERR_MEMORY : MST_ERR_SYSTEM,
+                  no_files ? "raise the limit of open files of that process (ulimit -n)" : NULL);
 }
 
 const mst_error_info *mst_last_error(void) {

@@ -57,7 +57,7 @@ mst_status msi_error_restore(const struct msi_saved_error *error);
 /* MST_ERR_MEMORY with its message. */
 mst_status msi_fail_memory(void);
 
-/* MST_ERR_SYSTEM for an errno, with the message "format: strerror". */
+/* MST_ERR_SYSTEM for an errno, with the message "format: strerror", and with the limit after EMFILE. */
 mst_status msi_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -13,7 +13,7 @@
 #include <muster/discover.h>
 #include <muster/group.h>
 
-enum { MSI_RUN_MAX = 100 };
+enum { MSI_RUN_MAX = 100, MSI_PROCESS_MAX = MSI_HOST_MAX + 32 };
 
 /* What msi_join needs to know. */
 struct msi_join_spec {
@@ -25,6 +25,8 @@ struct msi_join_spec {
     char url_from[200];    /* where the url came from, for messages */
     const char *advice;    /* how to set rank 0's address with this launcher; NULL: not needed */
     const char *backend;   /* of the world; the same on all ranks */
+    char *rank_0;   /* MSI_PROCESS_MAX bytes; msi_join writes "host a, pid 12" of rank 0, if it knows */
+    uint32_t nonce; /* random; distinguishes this call from other processes with the same rank */
     /* Called from time to time while ranks are missing: fails if one of them will never come. NULL: none. */
     mst_status (*check)(void *context);
     void *check_context;

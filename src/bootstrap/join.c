@@ -15,6 +15,9 @@
 /* Version of the keys and records that ranks share; ranks with another version do not join. */
 enum { WORLD_PROTOCOL = 1, PARAMS_MAX = 160 };
 
+/* Between looks for dead ranks; the store serves the looks of all ranks. */
+enum { CHECK_MS = 100, LOOK_MS = 1000, LOOK_MS_PER_RANK = 4 };
+
 struct join {
     struct mst_store *store;
     const struct msi_join_spec *spec;
@@ -102,13 +105,15 @@ static enum outcome check_registration(struct join *join, struct msi_store_rpc *
     bool formed = msi_store_reply_number(&x[3]) >= msi_params_size(params);
     int64_t next = msi_store_reply_number(&x[4]) + 1;
     bool ended = next > *k;
+    bool failed = msi_events_mention(events, join->spec->rank);
     *k = ended ? next : *k + 1;
     if (ended) {
         /* The last rank has ended that world meanwhile, and may have deleted this registration. */
         if (mine) unregister(join, msi_str_equal(params, msi_cstr(join->params)));
         return OTHER_WORLD;
     }
-    if (!mine && msi_events_mention(events, join->spec->rank)) return OTHER_WORLD;
+    /* Its own, if this rank lost its connections in that world and has connected again. */
+    if (failed) return OTHER_WORLD;
     if (!mine) {
         *st = fail_duplicate(join, formed);
         return REFUSED;
@@ -123,13 +128,14 @@ static enum outcome check_registration(struct join *join, struct msi_store_rpc *
     *st = msi_events_explain(join->store, join->prefix, events, join->spec->rank);
     join->reported = *st != MST_OK;
     if (*st == MST_OK) *st = compare_params(join, params);
-    if (*st == MST_OK) msi_topology_accept(&join->topology, msi_store_reply_str(&x[5]));
+    if (*st == MST_OK && join->topology.mine.base)
+        *st = msi_topology_accept(&join->topology, msi_store_reply_str(&x[5]));
     return REGISTERED;
 }
 
 /* Registers as a rank of the k-th world. The request for "ended" must follow the registration. */
 static enum outcome try_register(struct join *join, const char *own, int64_t *k, mst_status *st) {
-    char keys[5][MSI_KEY_MAX], host[MSI_HOST_KEY_MAX];
+    char keys[6][MSI_KEY_MAX], host[MSI_HOST_KEY_MAX];
     struct msi_str segment = msi_key(join->segment_key, "%sseg/%s/%s", join->prefix, msi_host_key(host),
                                      join->settings->force_host);
     struct msi_store_rpc x[] = {
@@ -143,11 +149,15 @@ static enum outcome try_register(struct join *join, const char *own, int64_t *k,
         {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[3], "%sarrived", join->prefix)}},
         {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[4], "muster/%s/ended", join->spec->run)}},
         {.req = {.op = MSI_OP_COMPARE_SET, .key = segment, .desired = msi_cstr(join->offer)}},
+        {.req = msi_read_request(msi_key(keys[5], "%srank/0", join->prefix))},
     };
     enum { N = sizeof x / sizeof *x };
     enum outcome outcome = REFUSED;
     *st = msi_store_exec(join->store, join->wait, x, N);
-    if (*st == MST_OK) outcome = check_registration(join, x, own, k, st);
+    if (*st == MST_OK) {
+        msi_process_of(msi_store_reply_value(&x[6]), join->spec->rank_0, MSI_PROCESS_MAX);
+        outcome = check_registration(join, x, own, k, st);
+    }
     msi_store_rpc_free(x, N);
     return outcome;
 }
@@ -155,22 +165,36 @@ static enum outcome try_register(struct join *join, const char *own, int64_t *k,
 /* Finds the world that is forming now and registers in it. */
 static mst_status find_world(struct join *join, char prefix[MSI_PREFIX_MAX]) {
     char own[MSI_PROCESS_MAX];
-    uint64_t nonce;
-    msi_random(&nonce, sizeof nonce);
-    snprintf(own, sizeof own, "%016llx host %s, pid %d", (unsigned long long)nonce, join->host_name,
-             (int)getpid());
+    struct msi_saved_error why;
+    snprintf(own, sizeof own, "%08x%08x host %s, pid %d", join->spec->nonce, msi_join_host_mark(),
+             join->host_name, (int)getpid());
     snprintf(join->params, sizeof join->params, "%d %d %s %d %s", join->spec->world_size, WORLD_PROTOCOL,
              mst_version(), join->spec->rank, join->spec->backend);
-    mst_status st = msi_topology_offer(&join->topology, join->offer);
+    /* Without a segment this rank registers too, to tell the others why it fails. */
+    mst_status offered = msi_topology_offer(&join->topology, join->offer);
+    msi_error_save(&why, offered);
     int64_t k = 0;
-    if (st == MST_OK) st = read_ended(join, &k);
+    mst_status st = read_ended(join, &k);
     enum outcome outcome = OTHER_WORLD;
     for (k++; st == MST_OK && outcome == OTHER_WORLD;) {
         snprintf(prefix, MSI_PREFIX_MAX, "muster/%s/%lld/", join->spec->run, (long long)k);
         outcome = try_register(join, own, &k, &st);
     }
     join->registered = outcome == REGISTERED;
-    return st;
+    return st == MST_OK && offered != MST_OK ? msi_error_restore(&why) : st;
+}
+
+/* The store refused a second connection of this rank. Does it still answer the first? Then its host lacks
+ * descriptors. */
+static mst_status explain_refusal(struct join *join, mst_status lost) {
+    int64_t ended;
+    struct msi_saved_error why;
+    msi_error_save(&why, lost);
+    if (read_ended(join, &ended) != MST_OK) return msi_error_restore(&why);
+    return msi_fail(
+        MST_ERR_SYSTEM,
+        "raise the limit of open files (RLIMIT_NOFILE, ulimit -n) of the process that hosts the store",
+        "the store refused a second connection of rank %d: its host is out of descriptors", join->spec->rank);
 }
 
 /* From here on the store reports the death of this rank to the others. */
@@ -182,7 +206,7 @@ static mst_status set_on_disconnect(struct join *join) {
                                       .value = msi_cstr(event)}};
     mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
     msi_store_rpc_free(&x, 1);
-    return st;
+    return st == MST_ERR_STORE_LOST || st == MST_ERR_LIMIT ? explain_refusal(join, st) : st;
 }
 
 /* A location is a host and the name and address under which other hosts reach it. */
@@ -195,30 +219,35 @@ static uint64_t location_of(const struct join *join) {
     return location ? location : 1;
 }
 
-/* The wait is interrupted for a slow line and for the check. */
-static struct msi_wait next_part(const struct join *join, const struct msi_slow *slow) {
-    enum { CHECK_MS = 100 };
+/* Executes requests until they end or it is time to look around. */
+static mst_status wait_a_while(const struct join *join, const struct msi_slow *slow, struct msi_store_rpc *x,
+                               size_t n) {
     struct msi_wait part = msi_slow_part(slow, join->wait);
-    int64_t soon = msi_deadline(CHECK_MS);
-    if (join->spec->check && soon < part.deadline) part.deadline = soon;
-    return part;
+    int look_ms = join->spec->check ? CHECK_MS : LOOK_MS + LOOK_MS_PER_RANK * join->spec->world_size;
+    int64_t look = msi_deadline(look_ms);
+    if (look < part.deadline) part.deadline = look;
+    return msi_store_exec(join->store, &part, x, n);
 }
 
-/* Runs the requests of arrive, of which the last two wait; writes a line if that takes long. */
+/* Runs the requests of arrive, of which the last two wait. Looks for dead ranks now and then, and writes a
+ * line if that takes long. */
 static mst_status wait_for_all(struct join *join, struct msi_store_rpc *x, size_t n) {
     struct msi_slow slow = msi_slow_begin(join->settings->slow_s, msi_now());
-    struct msi_wait part = next_part(join, &slow);
-    mst_status st = msi_store_exec(join->store, &part, x, n);
-    while (st == MST_ERR_TIMEOUT && part.deadline < join->wait->deadline) {
+    int next = 0;
+    mst_status st = wait_a_while(join, &slow, x, n);
+    while (st == MST_ERR_TIMEOUT && msi_now() < join->wait->deadline) {
         if (msi_slow_is_due(&slow, join->wait->deadline))
             msi_join_write_slow(join->store, join->prefix, join->spec, &slow, join->wait->deadline);
+        if (msi_now() >= slow.due) slow.due = INT64_MAX; /* there was nothing to write */
         st = join->spec->check ? join->spec->check(join->spec->check_context) : MST_OK;
         join->checked = st != MST_OK;
         if (st != MST_OK) return st;
+        msi_join_report_dead(join->store, join->prefix, join->spec, &next);
+        if (!*join->spec->rank_0) /* it hosts the store, and may have registered after this rank */
+            msi_join_process(join->store, join->prefix, 0, join->spec->rank_0, MSI_PROCESS_MAX);
         struct msi_store_rpc again[] = {{.req = x[n - 2].req}, {.req = x[n - 1].req}};
         again[1].req.number = -again[1].req.number; /* this rank was counted */
-        part = next_part(join, &slow);
-        st = msi_store_exec(join->store, &part, again, 2);
+        st = wait_a_while(join, &slow, again, 2);
         msi_store_rpc_free(again, 2);
     }
     return st;

@@ -11,7 +11,7 @@
  * Keys under muster/RUN/
  *   ended      number of worlds that have ended; only grows
  * and under muster/RUN/K/, for the K-th world
- *   rank/R     the process that registered as rank R: a random number, host and pid
+ *   rank/R     the process that registered as rank R: a random number, a hash of msi_host_key, host and pid
  *   params     size, version and backend of the first rank
  *   arrived    number of ranks that have arrived; equal to the size: the world has formed and is closed
  *   seg/H      the segment that ranks of host H try to share, while the world forms

@@ -1,6 +1,9 @@
 /* report.c - failures while a world forms. See report.h. */
 #include "bootstrap/report.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "os/host.h"
+#include "os/pidfd.h"
 #include "wire/cursor.h"
 
 #include <stdarg.h>
@@ -49,13 +52,19 @@ bool msi_events_all(struct msi_str events, int64_t size) {
     return true;
 }
 
+const char *msi_process_of(struct msi_str registration, char *out, size_t size) {
+    enum { MARK = 17 }; /* characters before the host */
+    bool known = registration.n > MARK;
+    snprintf(out, size, "%.*s", known ? (int)(registration.n - MARK) : 0, known ? registration.p + MARK : "");
+    return out;
+}
+
 const char *msi_join_process(struct mst_store *store, const char *prefix, int rank, char *out, size_t size) {
     char key[MSI_KEY_MAX];
     struct msi_buf value = {0};
     out[0] = 0;
     if (read_value(store, msi_key(key, "%srank/%d", prefix, rank), &value) == MST_OK)
-        snprintf(out, size, "%.*s", value.len > 17 ? (int)value.len - 17 : 0,
-                 value.len > 17 ? (const char *)value.data + 17 : "");
+        msi_process_of(msi_buf_str(&value), out, size);
     msi_buf_free(&value);
     return out;
 }
@@ -137,6 +146,56 @@ static int mark_arrived(struct mst_store *store, const char *prefix, bool *arriv
     return count;
 }
 
+uint32_t msi_join_host_mark(void) {
+    static const uint64_t seed[2] = {0x6d7573746572, 2};
+    char key[MSI_HOST_KEY_MAX];
+    msi_host_key(key);
+    return (uint32_t)msi_hash(key, strlen(key), seed);
+}
+
+/* Has a process of this host registered as the rank, and ended? */
+static bool has_died(struct mst_store *store, const char *prefix, int rank) {
+    char key[MSI_KEY_MAX], text[MSI_PROCESS_MAX + 20];
+    struct msi_buf value = {0};
+    unsigned mark;
+    int pid;
+    bool known = read_value(store, msi_key(key, "%srank/%d", prefix, rank), &value) == MST_OK;
+    msi_str_copy(msi_buf_str(&value), text, sizeof text);
+    msi_buf_free(&value);
+    return known && sscanf(text, "%*8x%8x host %*[^,], pid %d", &mark, &pid) == 2 &&
+           mark == msi_join_host_mark() && pid > 0 && msi_process_has_ended(pid);
+}
+
+static void post_death(struct mst_store *store, const char *prefix, int rank) {
+    char key[MSI_KEY_MAX];
+    struct msi_buf line = {0};
+    msi_event_write(&line, &(struct msi_event){.kind = 'D', .rank = rank});
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_APPEND, .key = msi_key(key, "%sevents", prefix), .value = msi_buf_str(&line)}};
+    store->ops->exec(store, &wait, &x, 1);
+    msi_store_rpc_free(&x, 1);
+    msi_buf_free(&line);
+}
+
+void msi_join_report_dead(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
+                          int *next) {
+    int size = spec->world_size, dead = -1, looked = 0;
+    bool *arrived = calloc((size_t)size, sizeof *arrived);
+    if (!arrived) return;
+    if (mark_arrived(store, prefix, arrived, size) >= 0)
+        for (int i = 0; i < size && dead < 0 && looked < LISTED_MOST; i++) {
+            int rank = *next = (*next + 1) % size;
+            if (arrived[rank]) continue;
+            looked++;
+            if (has_died(store, prefix, rank)) dead = rank;
+        }
+    /* It may have arrived before it ended: then the world has formed, and the store reports its end. */
+    if (dead >= 0 && mark_arrived(store, prefix, arrived, size) >= 0 && !arrived[dead])
+        post_death(store, prefix, dead);
+    free(arrived);
+}
+
 /* The host on which the launcher has started a rank; "" if it is not known. */
 static const char *find_host(struct msi_str hosts, const char *run, int rank, char out[MSI_HOST_MAX]) {
     char text[MSI_RUN_MAX + MSI_HOST_MAX + 48], name[MSI_HOST_MAX];
@@ -198,9 +257,12 @@ static mst_status find_missing(struct mst_store *store, const char *prefix, cons
 
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                                     const struct msi_join_spec *spec) {
-    struct missing missing;
+    struct missing missing = {0};
     mst_status st = find_missing(store, prefix, spec, &missing);
     if (st != MST_OK) return st;
+    if (missing.n == 0)
+        return msi_fail(MST_ERR_TIMEOUT, "raise the timeout of the call, or MUSTER_INIT_TIMEOUT_MS",
+                        "all %d ranks arrived, but the last ones after the timeout", spec->world_size);
     st = msi_fail(MST_ERR_MISSING_RANK,
                   spec->url.scheme == MSI_SCHEME_TCP
                       ? "check that they are started, with the same master address and port"
@@ -212,7 +274,7 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
 
 void msi_join_write_slow(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
                          struct msi_slow *slow, int64_t deadline) {
-    struct missing missing;
+    struct missing missing = {0};
     if (find_missing(store, prefix, spec, &missing) == MST_OK && missing.n)
         msi_slow_write(slow, deadline, NULL, NULL, missing.list);
 }

@@ -6,7 +6,7 @@
 #include "os/slow.h"
 #include "wire/members.h"
 
-enum { MSI_REPORT_MS = 1000, MSI_KEY_MAX = 768, MSI_PROCESS_MAX = MSI_HOST_MAX + 32 };
+enum { MSI_REPORT_MS = 1000, MSI_KEY_MAX = 768 };
 
 /* `muster run` writes the hosts of ranks here, a line for each host: "RUN FIRST COUNT HOST". */
 #define MSI_LAUNCH_HOSTS_KEY "muster/launch/hosts"
@@ -40,6 +40,18 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
 /* Writes the line of a rank that waits for long until the others arrive. */
 void msi_join_write_slow(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
                          struct msi_slow *slow, int64_t deadline);
+
+/* "host a, pid 12" of a registration; "" if it is empty. Returns out. */
+const char *msi_process_of(struct msi_str registration, char *out, size_t size);
+/* Distinguishes the processes whose ids are known here: those of this boot, pid namespace and user. */
+uint32_t msi_join_host_mark(void);
+/*
+ * Between its registration and its on_disconnect value, the store does not notice the death of a rank. Looks
+ * for such a rank of this host, among some of those that have not arrived, and reports its death in the place
+ * of the store. *next: the rank from which to look; 0 at first.
+ */
+void msi_join_report_dead(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
+                          int *next);
 
 /* Builds the members from the ranks' entries; MST_ERR_PROTOCOL if they are incomplete or inconsistent. */
 mst_status msi_members_build(struct msi_str entries, struct msi_str locations, int size,

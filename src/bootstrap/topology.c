@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -33,27 +34,30 @@ mst_status msi_topology_offer(struct msi_topology *topology, char offer[MSI_OFFE
     return MST_OK;
 }
 
-void msi_topology_accept(struct msi_topology *topology, struct msi_str offer) {
+mst_status msi_topology_accept(struct msi_topology *topology, struct msi_str offer) {
     char text[MSI_OFFER_MAX];
     int pid, fd;
     unsigned long long host;
     if (sscanf(msi_str_copy(offer, text, sizeof text), "%d %d %llx", &pid, &fd, &host) != 3 ||
         host == topology->host)
-        return;
+        return MST_OK;
     struct msi_segment other;
-    if (msi_segment_attach(pid, fd, sizeof(struct page), &other) != MST_OK) {
+    mst_status st = msi_segment_attach(pid, fd, sizeof(struct page), &other);
+    if (st != MST_OK && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return st;
+    if (st != MST_OK) {
         msi_log(bootstrap, INFO, "sharing no memory with pid %d: %s", pid, mst_last_error()->message);
-        return;
+        return MST_OK;
     }
     const struct page *page = other.base;
     if (page->magic != magic || page->host != host) {
         msi_log(bootstrap, INFO, "the segment of pid %d is not the one that was offered", pid);
         msi_segment_close(&other);
-        return;
+        return MST_OK;
     }
     msi_segment_close(&topology->mine);
     topology->shared = other;
     topology->host = host;
+    return MST_OK;
 }
 
 bool msi_topology_publishes(struct msi_topology *topology, uint64_t location) {

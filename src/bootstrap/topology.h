@@ -22,8 +22,9 @@ enum { MSI_OFFER_MAX = 64 };
 /* Makes this rank's segment and writes its offer. */
 mst_status msi_topology_offer(struct msi_topology *topology, char offer[MSI_OFFER_MAX]);
 
-/* Maps the host's first offer, which may be this rank's own. On failure this rank counts as a host. */
-void msi_topology_accept(struct msi_topology *topology, struct msi_str offer);
+/* Maps the host's first offer, which may be this rank's own. If this process cannot reach it, this rank
+ * counts as a host. MST_ERR_SYSTEM, MST_ERR_MEMORY: this process lacks descriptors or memory. */
+mst_status msi_topology_accept(struct msi_topology *topology, struct msi_str offer);
 
 /* True for the first rank of the host with this location; that rank publishes it. */
 bool msi_topology_publishes(struct msi_topology *topology, uint64_t location);

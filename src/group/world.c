@@ -1,10 +1,12 @@
 /* world.c - opening and closing a world. See world.h. */
 #include "group/world.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "bootstrap/admission.h"
 #include "engine/module/compose.h"
 #include "os/host.h"
+#include "os/spare_fds.h"
 #include "prof/flight/dump.h"
 
 #include <stdio.h>
@@ -75,10 +77,11 @@ static mst_status reopen_store(struct msi_world *world, const mst_init_options *
     world->owns_store = false;
     mst_status st = open_store(world, options, spec, settings, &again);
     if (st != MST_ERR_UNREACHABLE || why != MST_ERR_STORE_LOST) return st;
-    return msi_blame(msi_fail(why, "look at rank 0's own output",
-                              "rank 0 died or left while the world was forming; it hosted the store at %s",
-                              world->where),
-                     0);
+    return msi_blame(
+        msi_fail(why, "look at rank 0's own output",
+                 "rank 0%s%s%s died or left while the world was forming; it hosted the store at %s",
+                 *spec->rank_0 ? " (" : "", spec->rank_0, *spec->rank_0 ? ")" : "", world->where),
+        0);
 }
 
 static void release(struct msi_world *world) {
@@ -87,6 +90,7 @@ static void release(struct msi_world *world) {
     msi_endpoint_close(&world->endpoint);
     msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
+    msi_spare_fds_drop();
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
     free(world->lost_ranks);
@@ -126,6 +130,8 @@ static mst_status number_rank(struct msi_world *world, const struct msi_settings
     world->linger_ms = settings->store_linger_ms;
     world->slow_s = settings->slow_s;
     world->streams = (int)settings->tcp_streams;
+    world->spec.rank_0 = world->rank_0;
+    msi_random(&world->spec.nonce, sizeof world->spec.nonce);
     world->lost_ranks = calloc((size_t)world->size, sizeof *world->lost_ranks);
     return world->lost_ranks ? MST_OK : msi_fail_memory();
 }
@@ -163,6 +169,7 @@ static mst_status set_up(struct msi_world *world, const mst_init_options *option
     world->spec.backend = backend;
     msi_rank_state_world(world->rank, world->size);
     st = open_store(world, options, &world->spec, settings, &wait);
+    if (st != MST_OK && msi_spare_fds_use()) st = open_store(world, options, &world->spec, settings, &wait);
     if (st == MST_OK && joins(options, settings)) return join_running(world, settings, &wait);
     while (st == MST_OK) {
         st = join(world, settings, &wait);
@@ -278,6 +285,7 @@ static mst_status open_world(const struct opening *how, mst_group **group) {
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
+    msi_spare_fds_hold();
     st = form_world(world, how, &settings, &backends);
     if (st == MST_OK) st = make_all(world, how, &settings, &backends);
     if (st != MST_OK) {

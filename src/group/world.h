@@ -12,7 +12,7 @@
 
 #include "base/handles.h"
 #include "base/list.h"
-#include "bootstrap/join.h"
+#include "bootstrap/report.h"
 #include "comm/comm.h"
 #include "engine/module/registry.h"
 #include "os/host.h"
@@ -31,12 +31,13 @@ struct msi_lost_rank {
 };
 
 struct msi_world {
-    struct msi_world *previous; /* whose survivors this world consists of; NULL: none */
-    struct msi_join_spec spec;  /* how this rank joined */
-    char lineage[MSI_RUN_MAX];  /* the run of the first world, which later ones are reformed from */
-    bool continued;             /* a later world, which owns this one, continues it */
-    int first_old;              /* a rank that was in the world before; 0 in the first world */
-    uint64_t reforms;           /* votes about the next world that were decided */
+    struct msi_world *previous;   /* whose survivors this world consists of; NULL: none */
+    struct msi_join_spec spec;    /* how this rank joined */
+    char rank_0[MSI_PROCESS_MAX]; /* host and pid of rank 0, once it is known; for messages */
+    char lineage[MSI_RUN_MAX];    /* the run of the first world, which later ones are reformed from */
+    bool continued;               /* a later world, which owns this one, continues it */
+    int first_old;                /* a rank that was in the world before; 0 in the first world */
+    uint64_t reforms;             /* votes about the next world that were decided */
     struct mst_store *store;
     bool owns_store;
     char prefix[MSI_PREFIX_MAX];

@@ -62,6 +62,7 @@ static mst_status bind_failed(const struct msi_address *address, int error) {
         return msi_fail(MST_ERR_ADDRESS,
                         "run rank 0 on the host of the master address, or use an address of this machine",
                         "cannot listen on %s: this machine does not have that address", where);
+    if (error == EMFILE) return msi_fail_errno(error, "cannot listen on %s", where);
     return msi_fail(MST_ERR_SYSTEM, error == EACCES ? "ports below 1024 need privileges" : NULL,
                     "cannot listen on %s: %s", where, strerror(error));
 }
@@ -165,6 +166,9 @@ static bool reset_if_self(int s) {
 static mst_status connect_one(const struct addrinfo *a, const struct msi_wait *wait, int *fd, int *error) {
     int s = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     mst_status st = MST_OK;
+    /* The fault of this process or machine: another attempt would only hide it. */
+    if (s < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
+        return msi_fail_errno(errno, "cannot create a socket");
     *error = s < 0 || connect(s, a->ai_addr, a->ai_addrlen) ? errno : 0;
     if (*error == EINPROGRESS) {
         st = msi_wait_fd(wait, s, POLLOUT, "connecting");

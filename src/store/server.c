@@ -15,6 +15,24 @@
 #include <unistd.h>
 
 enum { SWEEPS = 16, SWEEP_FROM = 8 };
+enum { REJECTED_MS = 1000 }; /* in which a rejected client tries again */
+
+static int open_spare(void) {
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+bool msi_server_has_reserve(struct msi_server *server) {
+    if (server->reserve_fd < 0) server->reserve_fd = open_spare();
+    return server->reserve_fd >= 0;
+}
+
+/* On EMFILE: releases the descriptor that is reserved for one more client. */
+static bool use_reserve(struct msi_server *server) {
+    if (server->reserve_fd < 0) return false;
+    close(server->reserve_fd);
+    server->reserve_fd = -1;
+    return true;
+}
 
 /* On EMFILE: accepts the client with the spare descriptor and closes it, so that it does not wait in vain. */
 static void reject(struct msi_server *server, int listener) {
@@ -23,17 +41,20 @@ static void reject(struct msi_server *server, int listener) {
     close(server->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) close(fd);
-    server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    server->rejected_until = msi_deadline(REJECTED_MS);
+    server->spare_fd = open_spare();
 }
 
 static void on_client(struct msi_source *source, uint32_t events) {
     struct msi_server *server = msi_container(source, struct msi_listening, source)->server;
     (void)events;
+    msi_server_has_reserve(server);
     for (;;) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             msi_conn_open(server, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
+            if (use_reserve(server)) continue;
             reject(server, source->fd);
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
@@ -94,8 +115,10 @@ static void on_end(struct msi_timer *timer) {
 static bool has_ended(struct msi_server *server, struct msi_timer *end) {
     int64_t end_at = atomic_load_explicit(&server->end_at, memory_order_acquire);
     if (end_at == 0) return false;
-    msi_timer_set(server->loop, end, end_at);
-    return server->n_own == 0 || msi_now() >= end_at;
+    int64_t now = msi_now(), until = server->rejected_until;
+    bool rejected = now < until; /* such a client may come again, and shall learn what the others know */
+    msi_timer_set(server->loop, end, rejected && until < end_at ? until : end_at);
+    return (server->n_own == 0 && !rejected) || now >= end_at;
 }
 
 static void *serve(void *context) {
@@ -128,7 +151,7 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     msi_list_init(&server->unsent);
     msi_list_init(&server->busy);
     server->tcp = server->local = (struct msi_listening){{on_client, -1}, server};
-    server->spare_fd = -1;
+    server->spare_fd = server->reserve_fd = -1;
     do msi_random(&server->identity, sizeof server->identity);
     while (server->identity == 0);
     server->rank = msi_call_get_rank();
@@ -145,6 +168,7 @@ static void release(struct msi_server *server) {
     if (server->tcp.source.fd >= 0) close(server->tcp.source.fd);
     if (server->local.source.fd >= 0) close(server->local.source.fd);
     if (server->spare_fd >= 0) close(server->spare_fd);
+    if (server->reserve_fd >= 0) close(server->reserve_fd);
     msi_loop_close(server->loop);
     msi_kv_free(server->kv);
     msi_buf_free(&server->views);
@@ -161,7 +185,8 @@ mst_status msi_server_open(struct msi_address *address, const struct msi_setting
     if (st == MST_OK) st = msi_loop_add(made->loop, tcp, EPOLLIN);
     if (st == MST_OK && settings->store_local) local->fd = msi_listen_local(tcp->fd);
     if (st == MST_OK && local->fd >= 0) st = msi_loop_add(made->loop, local, EPOLLIN);
-    made->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    made->spare_fd = open_spare();
+    made->reserve_fd = open_spare();
     int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
     if (error) st = msi_fail_errno(error, "cannot start the store's thread");
     if (st != MST_OK) {

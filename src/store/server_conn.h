@@ -28,8 +28,10 @@ struct msi_listening {
 struct msi_server {
     struct msi_loop *loop;
     struct msi_listening tcp, local; /* local: the Unix socket; fd -1: none */
-    int64_t identity; /* random, never 0: distinguishes it from an earlier server at the same address */
-    int spare_fd;     /* closed for a moment to reject a client on EMFILE */
+    int64_t identity;       /* random, never 0: distinguishes it from an earlier server at the same address */
+    int64_t rejected_until; /* until then, clients that were rejected may come again */
+    int spare_fd;           /* closed for a moment to reject a client on EMFILE */
+    int reserve_fd;         /* closed on EMFILE to accept one more client; -1: in use */
     struct msi_kv *kv;
     struct msi_store_limits limits;
     size_t max_total, buffered; /* buffered: bytes that connections hold */
@@ -78,6 +80,11 @@ static inline bool msi_conn_pending(const struct msi_conn *conn) {
     return conn->waiting || !msi_list_empty(&conn->ready);
 }
 
+/*
+ * Could the server accept one more client now? The last descriptor is for the first connection of a rank: the
+ * second one, which sets an on_disconnect value, is refused. Then the rank tells the others that it fails.
+ */
+bool msi_server_has_reserve(struct msi_server *server);
 /* Takes ownership of a new socket. */
 void msi_conn_open(struct msi_server *server, int fd);
 /* Closes it. disconnected: applies its on_disconnect value; false when the server ends. */

@@ -147,7 +147,7 @@ void msi_server_notify_watchers(void *context, enum msi_kv_event event, struct m
 }
 
 static void set_on_disconnect(struct msi_conn *conn, const struct msi_store_req *req) {
-    if (req->value.n > ON_DISCONNECT_MOST) {
+    if (req->value.n > ON_DISCONNECT_MOST || (req->key.n && !msi_server_has_reserve(conn->server))) {
         answer_status(conn, MST_ERR_LIMIT);
         return;
     }

@@ -311,7 +311,9 @@ static mst_status open_unknown(struct msi_store_target *target, const struct msi
     }
     char where[MSI_ADDRESS_TEXT_MAX];
     msi_address_format(&target->address, where);
-    static const char remedy[] = "check the port; another program may listen there";
+    static const char remedy[] =
+        "check the port, where another program may listen, and the limit of open files of the process that "
+        "hosts the store (ulimit -n)";
     if (st == MST_ERR_TIMEOUT)
         return msi_fail(st, remedy, "the server at %s has not answered like a store before the timeout",
                         where);

@@ -24,9 +24,8 @@
 #ifndef MSI_TRANSPORT_SHM_REGION_H
 #define MSI_TRANSPORT_SHM_REGION_H
 
-#include "base/list.h"
-#include "os/segment.h"
 #include "transport/arena.h"
+#include "transport/shm_mapping.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -96,8 +95,7 @@ struct msi_area {
 
 struct msi_shm_region_header {
     _Alignas(4096) uint64_t magic;
-    uint32_t size, padding;
-    _Atomic uint32_t users; /* ranks that share the mapping of the process that made it */
+    uint32_t size, padding[2];
     _Atomic uint64_t
         processors[MSI_SHM_REGION_PROCESSORS / 64]; /* one bit per processor that a rank may run on */
     _Alignas(MSI_LINE) _Atomic uint64_t asleep[MSI_SHM_REGION_RANKS / 64]; /* bit per rank */
@@ -105,12 +103,10 @@ struct msi_shm_region_header {
 
 /* The private state of one rank. */
 struct msi_shm_region {
-    struct msi_segment segment;
+    struct msi_shm_mapping *mapping;
     struct msi_shm_region_header *head;
     struct msi_area *areas; /* by rank */
     int rank, size;
-    bool shares_mapping;            /* with the maker, which is in the same process */
-    struct msi_list made;           /* list of the unsealed regions that this process has made */
     uint64_t seq;                   /* the last operation that this rank has announced */
     uint64_t synced;                /* all ranks have begun this operation */
     uint64_t verified;              /* up to this operation, the calls of all ranks match */
@@ -118,8 +114,7 @@ struct msi_shm_region {
     uint32_t history;               /* hash of the signatures of all its operations */
     uint64_t big_seq;               /* the last operation whose big cells this rank filled */
     int big_reader;                 /* the rank that reads them, or -1 for all */
-    int wake_fd[2];                 /* the pipe that wakes this rank; -1: not open */
-    int *wake_fds;                  /* by rank: the writing ends of the others' pipes; -1: not open */
+    int wake_fd;                    /* the pipe that wakes this rank; -1: not open */
 };
 
 enum { MSI_SHM_REGION_OFFER_MAX = 96 };

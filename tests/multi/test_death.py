@@ -124,6 +124,27 @@ class Deaths(DeathTest):
 
         self.each(case)
 
+    def test_between_registration_and_on_disconnect(self):
+        """The store does not watch a rank yet that has just registered. The ranks of its host notice its death."""
+        url, store = self.new_store("env")
+        port = url.rsplit(":", 1)[1]
+        waiting = self.at("env", url, 0, 3, "init")
+        self.joined(url, 0)
+        _, registration = self.run_tool("store", "get", "--port", port, f"muster/{RUN}/1/rank/0")
+        died = self.spawn("true")
+        died.wait()
+        self.assertIn(f", pid {waiting.pid}", registration)
+        registration = registration.strip().replace(f"pid {waiting.pid}", f"pid {died.pid}")
+        self.run_tool("store", "set", "--port", port, f"muster/{RUN}/1/rank/1", registration)
+        since = time.monotonic()
+        step = waiting.step("init")
+        self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank 1 \(host .*, pid {died.pid}\) died")
+        self.assertEqual(step.culprit, 1)
+        self.assert_soon(step, since)
+        self.assert_ends(waiting, status=1)
+        store.kill()
+        self.assert_nothing_left()
+
     def test_in_the_first_barrier(self):
         """One survivor is in the barrier; the other calls it after the death is known."""
 

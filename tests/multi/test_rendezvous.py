@@ -4,8 +4,10 @@ import itertools
 import os
 import pathlib
 import re
+import resource
 import select
 import socket
+import subprocess
 import threading
 import time
 import unittest
@@ -412,6 +414,25 @@ class Disagreement(RanksTest):
         for key in keys:
             if key.endswith("/events"):
                 self.assertIn(key.replace("/events", "/rank/1"), keys)
+
+    def test_store_without_descriptors(self):
+        """Rank 0 cannot accept the connections of all ranks: all learn that, and no rank is taken for two."""
+        for limit in (15, 16, 17):
+            with self.subTest(limit=limit):
+                url = f"tcp://127.0.0.1:{self.free_port()}"
+                limited = {"preexec_fn": lambda most=limit: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))}
+                ranks = [
+                    self.tcp(r, 4, url, "init", timeout=4000, stderr=subprocess.DEVNULL, **({} if r else limited))
+                    for r in range(4)
+                ]
+                steps = [rank.step("init") for rank in ranks]
+                self.assertTrue(any(re.search("descriptors|RLIMIT_NOFILE", step.message) for step in steps), steps)
+                # A rank that comes after rank 0 has given up does not find it.
+                self.assertLessEqual(
+                    {step.status for step in steps}, {"MST_ERR_SYSTEM", "MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST"}, steps
+                )
+                self.assert_ends(*ranks, status=1)
+        self.assert_nothing_left()
 
     def test_duplicate_of_a_rank_in_a_running_world(self):
         for url in self.stores():

@@ -1,10 +1,20 @@
-"""Ranks that are threads: 64 ranks in one process, over every kind of store; and all operations between a few."""
+"""Ranks that are threads: many ranks in one process, over every kind of store; and all operations between a few."""
 
-from harness import PROGRAMS, Process, RanksTest, main
+import resource
+import subprocess
+import time
+
+from harness import PROGRAMS, SANITIZED, SOON, Process, RanksTest, main
 
 THREADS = PROGRAMS / "threads"
 THREAD_RANKS = PROGRAMS / "thread_ranks"
+THREAD_FDS = PROGRAMS / "thread_fds"
+FDS_OF_A_RANK = 8  # most descriptors for each rank of a process, where it also hosts the store
 LIMIT = 400.0  # seconds for one run of all operations; reached only when something is wrong
+
+
+def limit_descriptors(limit):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 class Threads(RanksTest):
@@ -36,6 +46,71 @@ class Threads(RanksTest):
         process = self.popen(THREAD_RANKS, 3, 1)
         out, _ = process.communicate(timeout=LIMIT)
         self.assertEqual((process.returncode, out), (0, b"done\n"))
+        self.assert_nothing_left()
+
+    def count_descriptors(self, method, size, *part):
+        """Starts a process with these ranks; the function that waits for it returns its number of descriptors."""
+        process = Process(self.popen(THREAD_FDS, method, size, *part, stderr=subprocess.DEVNULL))
+
+        def finish():
+            status, out = process.finish()
+            self.assertRegex(out, r"^descriptors \d+\ndone\n$")
+            self.assertEqual(status, 0)
+            return int(out.split()[1])
+
+        return finish
+
+    def test_descriptors_grow_with_the_ranks(self):
+        """Not with their pairs. A process with 256 ranks would need 65,000 otherwise."""
+        for method in ("hash", f"tcp://127.0.0.1:{self.free_port()}", f"file://{self.path('meet')}"):
+            with self.subTest(method):
+                self.assertLess(self.count_descriptors(method, 256)(), 256 * FDS_OF_A_RANK)
+        self.assert_nothing_left()
+
+    def test_descriptors_of_several_processes(self):
+        """Each process watches the others once, and opens one pipe for each rank."""
+        url = f"tcp://127.0.0.1:{self.free_port()}"
+        counts = [self.count_descriptors(url, 128, first, 32) for first in range(0, 128, 32)]
+        for finish in counts:
+            self.assertLess(finish(), 128 * FDS_OF_A_RANK)
+        self.assert_nothing_left()
+
+    def test_1024_ranks(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard != resource.RLIM_INFINITY and hard < 1024 * FDS_OF_A_RANK:
+            self.skipTest(f"RLIMIT_NOFILE is {hard}")
+        if SANITIZED:
+            self.skipTest("takes minutes with sanitizers")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1024 * FDS_OF_A_RANK), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.assertLess(self.count_descriptors("hash", 1024)(), 1024 * FDS_OF_A_RANK)
+
+    def run_limited(self, limit, method):
+        """Runs 64 ranks in a process with that many descriptors: their lines, and the seconds that it took."""
+        since = time.monotonic()
+        process = Process(
+            self.popen(THREAD_FDS, method, 64, stderr=subprocess.DEVNULL, preexec_fn=lambda: limit_descriptors(limit))
+        )
+        status, out = process.finish()
+        lines = out.splitlines()
+        self.assertEqual((status, len(lines)), (1, 64), out)
+        return lines, time.monotonic() - since
+
+    def test_few_descriptors(self):
+        """Every rank learns at once that there are not enough."""
+        for limit in (12, 20, 40, 64):
+            with self.subTest(limit=limit):
+                lines, seconds = self.run_limited(limit, "hash")
+                self.assertLess(seconds, SOON)
+                for line in lines:
+                    self.assertRegex(line, rf"MST_ERR_SYSTEM.*RLIMIT_NOFILE is {limit}\)")
+
+    def test_few_descriptors_with_the_store(self):
+        """The same if rank 0 also hosts the store. A thread that begins late may find no store any more."""
+        lines, _ = self.run_limited(100, f"tcp://127.0.0.1:{self.free_port()}")
+        self.assertTrue(any("RLIMIT_NOFILE is 100)" in line for line in lines), lines)
+        known = {"MST_ERR_SYSTEM", "MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST"}
+        self.assertLessEqual({line.split(": ")[1] for line in lines}, known, lines)
         self.assert_nothing_left()
 
 

@@ -8,14 +8,13 @@
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
+#include "os/pidfd.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     LOOK_EVERY = 64, /* turns between reads of the clock */
@@ -235,7 +234,7 @@ static mst_status watch_peers(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++) {
         struct pollfd *p = &fds[MSI_POLL_FIRST_PEER + r];
         if (comm->ranks.slots[r] < 0 || pids[r] == pids[comm->rank]) continue;
-        p->fd = (int)syscall(SYS_pidfd_open, pids[r], 0);
+        p->fd = msi_pidfd_open(pids[r]);
         if (p->fd < 0 && errno == ESRCH) p->events = 0; /* it has ended, see msi_comm_has_ended */
     }
     comm->waiting.fds = fds;
@@ -246,7 +245,7 @@ void msi_comm_stop_watching(struct msi_comm *comm) {
     struct pollfd *fds = comm->waiting.fds;
     if (!fds) return;
     for (int r = 0; r < comm->size; r++)
-        if (fds[MSI_POLL_FIRST_PEER + r].fd >= 0) close(fds[MSI_POLL_FIRST_PEER + r].fd);
+        if (fds[MSI_POLL_FIRST_PEER + r].fd >= 0) msi_pidfd_close(fds[MSI_POLL_FIRST_PEER + r].fd);
     free(fds);
 }
 
@@ -256,7 +255,7 @@ static bool somebody_ended(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++) {
         struct pollfd *p = &comm->waiting.fds[MSI_POLL_FIRST_PEER + r];
         if (p->fd < 0 || !p->revents) continue;
-        close(p->fd);
+        msi_pidfd_close(p->fd);
         *p = (struct pollfd){-1, 0, 0};
         any = true;
     }

@@ -457,7 +457,7 @@ static int poll_fds(struct msi_comm *comm, struct pollfd *fds) {
     const struct msi_net *net = msi_net_of(comm);
     const struct msi_shm_region *region = net->native.peers.region;
     int n = 0;
-    if (region) fds[n++] = (struct pollfd){region->wake_fd[0], POLLIN, 0};
+    if (region) fds[n++] = (struct pollfd){region->wake_fd, POLLIN, 0};
     fds[n++] = (struct pollfd){msi_listener_fd(comm->config.endpoint->listener), POLLIN, 0};
     fds[n++] = (struct pollfd){net->wake.fd, POLLIN, 0};
     for (int r = 0; r < comm->size; r++) {

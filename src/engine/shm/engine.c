@@ -365,7 +365,7 @@ static bool sleep_begin(struct msi_comm *comm, const struct mst_work *work) {
 }
 
 static int poll_fds(struct msi_comm *comm, struct pollfd *fds) {
-    fds[0] = (struct pollfd){msi_native(comm)->peers.region->wake_fd[0], POLLIN, 0};
+    fds[0] = (struct pollfd){msi_native(comm)->peers.region->wake_fd, POLLIN, 0};
     return 1;
 }
 
