@@ -50,6 +50,8 @@ struct msi_world {
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost */
     mst_group *all;       /* the group of all ranks */
+    /* The world is being closed, and no request takes longer than that; 0: it is not. */
+    _Atomic int64_t leave_by;
     struct msi_prof_world *prof;
     bool prints_profile;       /* rank 0 prints it at the end */
     struct msi_summed *summed; /* NULL: no summary was made yet */
