@@ -78,7 +78,8 @@ mst_status mst_world_open(const mst_init_options *options, mst_group **world);
 
 /*
  * Destroys a group, or a world (NULL: the default world) with all its groups. If rank 0 hosts the store, its
- * call waits for the other ranks, at most MUSTER_STORE_LINGER_MS.
+ * call waits for the other ranks, at most MUSTER_STORE_LINGER_MS and at most the timeout of the world. The
+ * other calls do not wait for ranks; a store that does not answer delays them by a few seconds.
  */
 mst_status mst_destroy_process_group(mst_group *group);
 

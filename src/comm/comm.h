@@ -48,13 +48,18 @@ struct msi_comm_hooks {
     /* Runs requests on the world's store. */
     mst_status (*exec)(void *context, const struct msi_wait *wait, struct msi_store_rpc *x, size_t n);
     /* Learns from the store which ranks have died or left. */
-    mst_status (*refresh)(void *context);
+    mst_status (*refresh)(void *context, const struct msi_wait *wait);
+    /* The group rank that hosts the store; -1: none of the group. */
+    int (*store_host)(void *context);
     /* Is the group rank known to have died or left? */
     bool (*is_gone)(void *context, int rank);
     /* Is the group rank known to have died? */
     bool (*has_died)(void *context, int rank);
-    /* The rank of the group that was lost first, if no call has reported a loss yet; else -1. */
+    /* The rank of the group that was lost first, unless the program has got a failure that blames it; else
+     * -1. */
     int (*unreported)(void *context);
+    /* The program gets a failure that blames a global rank. */
+    void (*reported)(void *context, int global);
     /* Has the program acknowledged that the group rank died? */
     bool (*is_acknowledged)(void *context, int rank);
     /* Fails with MST_ERR_PEER_LOST. Blames the rank that was lost first, because others may have ended as a

@@ -100,7 +100,11 @@ struct msi_comm {
         struct pollfd *fds;    /* what a sleep polls; NULL before it is needed */
         bool sleeping;         /* a thread sleeps until something that it knew of happens */
         bool store_lost;       /* the store was lost when it was last asked */
-        bool connecting;       /* the collective under way waits for links, and so for the store */
+        _Atomic int64_t until; /* when questions to the store must end, because of a deadline; 0: no matter */
+        _Atomic int64_t asked; /* when the last question to the store began */
+        _Atomic int64_t silent_since; /* when the first one began that it has not answered; 0: it answers */
+        int told; /* store_host: lost ranks of which the others have had time to learn; -1: of a failure */
+        bool connecting; /* the collective under way waits for links, and so for the store */
     } waiting;
 };
 
@@ -147,6 +151,16 @@ static inline int msi_comm_rank_of(const struct msi_comm *comm, int global) {
     return -1;
 }
 
+/*
+ * Questions to the store during a wait. A store that does not answer must not delay the operation's own
+ * deadline, and is asked only now and then. False: do not ask now. Relaxed: the times order nothing.
+ */
+bool msi_comm_may_ask(struct msi_comm *comm, int most_ms, struct msi_wait *wait);
+/* The store was asked, with that result, which is returned. */
+mst_status msi_comm_asked(struct msi_comm *comm, mst_status status);
+/* Learns from the store which ranks are lost; MST_ERR_TIMEOUT: it does not answer. */
+mst_status msi_comm_refresh(struct msi_comm *comm);
+
 /* The next operation that is waited for: the first collective, then all messages. Begins with NULL, and
  * ends with it. */
 struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_work *work);
@@ -180,6 +194,9 @@ static inline bool msi_comm_has_thread(const struct msi_comm *comm) {
 /* Ends an operation that cannot begin: completes the profiler's record and releases the operation. Returns
  * the status. */
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status);
+/* The program gets the failure of an operation: writes the flight recorder's file, and lets other ranks learn
+ * of it. Without the lock. Returns the status. */
+mst_status msi_comm_hand_out(struct msi_comm *comm, mst_status status);
 /* Completes the profiler's record of an operation. */
 void msi_comm_trace_end(struct mst_work *work);
 /* Completes an operation; it counts as done after its callback has returned. */
@@ -313,6 +330,20 @@ mst_status msi_comm_repeat(const struct msi_failure *failure);
 /* Fails because a rank cannot be reached any more; the message says what happened to the rank. */
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
                                 bool only_it);
+/* The store is lost, which the thread's last failure says. Fails with an earlier loss of a rank, if one is
+ * known; else with that failure. */
+mst_status msi_comm_say_store_lost(struct msi_comm *comm);
+/*
+ * An operation has failed, and the program may end because of that. If the store ends with it, the other
+ * ranks would see only that: waits for a moment until they know the cause. Without the lock.
+ */
+void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status);
+/* The rank that keeps the message waiting: its peer, or another one for which the peer waits; out says that
+ * then. */
+int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size);
+/* Fails with MST_ERR_TIMEOUT because the program waits no longer; the message names the ranks that the
+ * operation waits for. */
+mst_status msi_comm_say_not_done(const struct mst_work *work);
 /* Fails with MST_ERR_PEER_LOST because of a lost rank; only_it: see msi_comm_hooks. */
 mst_status msi_comm_say_lost(struct msi_comm *comm, int rank, bool only_it);
 /* Fails at the deadline of an operation; the message names the ranks that have not reached it. *culprit is a

@@ -77,6 +77,8 @@ struct msi_engine {
     /* The ranks that have not reached the collective, as far as the engine knows: writes at most max and
      * returns how many there are. */
     int (*missing)(const struct mst_work *work, int *ranks, int max);
+    /* Is that rank known to wait for others itself? Optional. */
+    bool (*is_waiting)(const struct msi_comm *comm, int rank);
     /* What a rank called, if ranks disagree on the collective. Optional. */
     const struct msi_call_signature *(*signature_of)(const struct mst_work *work, int rank);
 

@@ -2,10 +2,56 @@
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
+#include "os/host.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { LISTED_MOST = 8, CUT_OFF_MS = 300 };
+enum {
+    LISTED_MOST = 8,
+    CUT_OFF_MS = 300,
+    ASK_MS = 1000,
+    GRACE_MS = 250,   /* after the deadline, to ask which ranks are missing, if the store answers */
+    SILENT_MS = 1000, /* between questions to a store that does not answer */
+    ACCUSE_MS = 500,  /* a store that does not answer for that time is stopped rather than slow */
+    LEARN_MS = 500,   /* ranks that wait ask the store more often */
+    LEARN_LOOK_MS = 5,
+};
+
+bool msi_comm_may_ask(struct msi_comm *comm, int most_ms, struct msi_wait *wait) {
+    int64_t now = msi_now(), end = now + (int64_t)most_ms * 1000000;
+    int64_t until = atomic_load_explicit(&comm->waiting.until, memory_order_relaxed);
+    bool silent = atomic_load_explicit(&comm->waiting.silent_since, memory_order_relaxed) != 0;
+    if (until && !silent) until += (int64_t)GRACE_MS * 1000000;
+    if (until && until <= now) return false;
+    if (silent &&
+        now < atomic_load_explicit(&comm->waiting.asked, memory_order_relaxed) + (int64_t)SILENT_MS * 1000000)
+        return false;
+    atomic_store_explicit(&comm->waiting.asked, now, memory_order_relaxed);
+    *wait = (struct msi_wait){until && until < end ? until : end, NULL};
+    return true;
+}
+
+mst_status msi_comm_asked(struct msi_comm *comm, mst_status status) {
+    _Atomic int64_t *since = &comm->waiting.silent_since;
+    if (status != MST_ERR_TIMEOUT)
+        atomic_store_explicit(since, 0, memory_order_relaxed);
+    else if (!atomic_load_explicit(since, memory_order_relaxed))
+        atomic_store_explicit(since, atomic_load_explicit(&comm->waiting.asked, memory_order_relaxed),
+                              memory_order_relaxed);
+    return status;
+}
+
+static bool store_is_silent(const struct msi_comm *comm) {
+    int64_t since = atomic_load_explicit(&comm->waiting.silent_since, memory_order_relaxed);
+    return since && msi_now() - since >= (int64_t)ACCUSE_MS * 1000000;
+}
+
+mst_status msi_comm_refresh(struct msi_comm *comm) {
+    struct msi_wait wait;
+    if (!msi_comm_may_ask(comm, ASK_MS, &wait)) return MST_ERR_TIMEOUT;
+    return msi_comm_asked(comm, comm->hooks.refresh(comm->hooks.context, &wait));
+}
 
 mst_status msi_comm_repeat(const struct msi_failure *f) {
     mst_status st = msi_fail(f->status, f->remedy, "%s", f->message);
@@ -34,9 +80,9 @@ static bool spares_the_comm(const struct mst_work *work, mst_status status) {
 
 void msi_comm_keep(struct msi_comm *comm, struct msi_failure *f, mst_status status, int culprit) {
     const mst_error_info *info = mst_last_error();
-    f->culprit = culprit;
-    f->global = info->culprit;
-    if (f->global < 0 && culprit >= 0) f->global = msi_comm_global(comm, culprit);
+    /* The message may blame an earlier cause than the rank with which the operation failed. */
+    f->global = info->culprit >= 0 ? info->culprit : msi_comm_global(comm, culprit);
+    f->culprit = msi_comm_rank_of(comm, f->global);
     snprintf(f->message, sizeof f->message, "%s", info->message);
     snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
     f->status = status;
@@ -95,26 +141,47 @@ mst_status msi_comm_say_lost(struct msi_comm *comm, int rank, bool only_it) {
                     msi_comm_show(comm, -1, group, sizeof group));
 }
 
+/* The rank that hosts the store, if it does not answer; -1: it does, or it is none of the group. */
+static int silent_host(struct msi_comm *comm) {
+    int host = comm->hooks.store_host(comm->hooks.context);
+    return host != comm->rank && comm->traits.uses_store && store_is_silent(comm) ? host : -1;
+}
+
+mst_status msi_comm_say_store_lost(struct msi_comm *comm) {
+    void *context = comm->hooks.context;
+    int cause = comm->hooks.unreported(context);
+    if (cause < 0 || cause == comm->hooks.store_host(context) || !comm->hooks.has_died(context, cause))
+        return MST_ERR_STORE_LOST;
+    return msi_comm_say_lost(comm, cause, false);
+}
+
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
                                 bool only_it) {
     void *context = comm->hooks.context;
-    char who[200];
+    char who[200], store[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
         /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
         int culprit;
-        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
+        if (msi_comm_refresh(comm) == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
         mst_status reported = msi_failure_report_read(comm, -1, &culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, culprit));
         if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
         int other = only_it ? comm->hooks.unreported(context) : find_lost(comm);
         if (other >= 0) return msi_comm_say_lost(comm, other, false);
-    } while (msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
+    } while (silent_host(comm) < 0 && msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
     if (msi_comm_has_left(comm, rank)) return msi_comm_say_lost(comm, rank, only_it);
     msi_comm_show(comm, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
         return msi_fail(status, "check the limits of this process on memory, mappings and descriptors",
                         "cannot reach %s: %s", who, why);
+    int host = silent_host(comm);
+    if (host >= 0 && host != rank) {
+        msi_fail(status, "find out where that rank is; the group must be recreated",
+                 "%s, which hosts the store, does not answer, and %s gave up this group: %s",
+                 msi_comm_show(comm, host, store, sizeof store), who, why);
+        return msi_blame(status, msi_comm_global(comm, host));
+    }
     return msi_fail(status, "look at that rank's own message; the group must be recreated",
                     "%s gave up this group: %s", who, why);
 }
@@ -128,7 +195,8 @@ static mst_status say_fault(struct mst_work *work) {
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
         fault->status == MST_ERR_PROTOCOL)
         return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why, false);
-    if (fault->status == MST_ERR_STORE_LOST) return fault->status; /* the thread's last failure says it all */
+    /* The thread's last failure says it all. */
+    if (fault->status == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
     mst_status aborted = msi_comm_check_abort(comm); /* its call there does not count any more */
     if (aborted != MST_OK) return aborted;
     uint64_t seq = fault->seq ? fault->seq : work->seq;
@@ -152,15 +220,33 @@ void msi_comm_fail_fault(struct mst_work *work) {
 }
 
 /* Ranks that have reached the operation, but from which it still needs something; returns how many. */
-static int stuck(const struct mst_work *work, int *ranks, int max) {
+static int stuck(const struct mst_work *work, int *ranks) {
     const struct msi_comm *comm = work->comm;
     int n = 0;
-    for (int r = 0; r < comm->size; r++) {
-        if (r == comm->rank || !comm->engine->waits_for(work, r)) continue;
-        if (n < max) ranks[n] = r;
-        n++;
-    }
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && comm->engine->waits_for(work, r)) ranks[n++] = r;
     return n;
+}
+
+static bool is_stopped(const struct msi_comm *comm, int rank) {
+    return comm->ranks.slots[rank] >= 0 && msi_process_is_stopped(comm->ranks.pids[rank]);
+}
+
+static bool is_not_waiting(const struct msi_comm *comm, int rank) {
+    return !comm->engine->is_waiting || !comm->engine->is_waiting(comm, rank);
+}
+
+/* Keeps the ranks for which that holds, unless it holds for none. */
+static int keep_if(const struct msi_comm *comm, int *ranks, int n,
+                   bool (*holds)(const struct msi_comm *comm, int rank)) {
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (holds(comm, ranks[i])) {
+            int rank = ranks[kept];
+            ranks[kept++] = ranks[i];
+            ranks[i] = rank;
+        }
+    return kept ? kept : n;
 }
 
 /* The ranks that a collective waits for, of which at most some are listed. */
@@ -170,34 +256,83 @@ struct late {
     char list[800];
 };
 
-static void find_late(struct msi_comm *comm, const struct mst_work *work, int most, struct late *late) {
+/* Finds the ranks, without those that wait themselves. ask: also asks the store. Returns how many. */
+static int find_causes(struct msi_comm *comm, const struct mst_work *work, bool ask, int *ranks,
+                       struct late *late) {
     bool store = comm->traits.uses_store;
-    int ranks[LISTED_MOST], n = store ? msi_wait_report_missing(comm, work, ranks, LISTED_MOST)
-                                      : comm->engine->missing(work, ranks, LISTED_MOST);
+    int n = store && ask ? msi_wait_report_missing(comm, work, ranks, comm->size)
+                         : comm->engine->missing(work, ranks, comm->size);
+    int host = silent_host(comm);
+    if (host >= 0) { /* so the others cannot tell for whom they wait */
+        ranks[0] = host;
+        return 1;
+    }
     late->came = n == 0 && !store;
-    if (late->came) n = stuck(work, ranks, LISTED_MOST);
-    int listed = n < most ? n : most;
+    if (late->came) n = stuck(work, ranks);
+    int stopped = keep_if(comm, ranks, n, is_stopped);
+    return stopped < n ? stopped : keep_if(comm, ranks, n, is_not_waiting);
+}
+
+static void find_late(struct msi_comm *comm, const struct mst_work *work, bool ask, int most,
+                      struct late *late) {
+    int *ranks = malloc((size_t)comm->size * sizeof *ranks);
+    *late = (struct late){.first = -1};
+    if (!ranks) return;
+    int n = find_causes(comm, work, ask, ranks, late), listed = n < most ? n : most;
     char who[200];
     size_t used = 0, size = sizeof late->list;
-    late->list[0] = '\0';
     for (int i = 0; i < listed && used < size; i++)
         used += (size_t)snprintf(late->list + used, size - used, "%s%s", i ? ", " : "",
                                  msi_comm_show(comm, ranks[i], who, sizeof who));
     if (n > listed && used < size) snprintf(late->list + used, size - used, " and %d more", n - listed);
     late->n = n;
     late->first = n ? ranks[0] : -1;
+    free(ranks);
 }
 
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
     struct late late;
     char group[96];
-    find_late(comm, work, work->op.name_first ? 1 : LISTED_MOST, &late);
+    find_late(comm, work, true, work->op.name_first ? 1 : LISTED_MOST, &late);
     /* a rank that came may itself wait for another */
     *culprit = late.came && late.n > 1 ? -1 : late.first;
     return msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
                     "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (late.came ? 0 : late.n),
                     comm->size, msi_comm_show(comm, -1, group, sizeof group), work->op.name,
                     late.came ? "not finished" : "missing", late.n ? late.list : "none is known");
+}
+
+static int find_stopped(const struct msi_comm *comm) {
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && is_stopped(comm, r)) return r;
+    return -1;
+}
+
+int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size) {
+    int peer = msi_comm_peer(work), cause = peer, rank;
+    char who[200];
+    if (comm->traits.uses_store && msi_wait_report_missing(comm, work, &rank, 1) > 0) cause = rank;
+    if (silent_host(comm) >= 0) cause = silent_host(comm);
+    if (!is_stopped(comm, peer) && find_stopped(comm) >= 0) cause = find_stopped(comm);
+    if (cause < 0 || cause == peer || cause == comm->rank) return peer;
+    snprintf(out, size, "; %s does not take part", msi_comm_show(comm, cause, who, sizeof who));
+    return cause;
+}
+
+mst_status msi_comm_say_not_done(const struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    const struct mst_work *active = work; /* collectives run one after the other */
+    struct late late = {.first = msi_comm_peer(work)};
+    if (!msi_op_is_message(&work->op)) {
+        active = msi_comm_next_active(comm, NULL);
+        if (active && active->begun) find_late(comm, active, false, LISTED_MOST, &late);
+    } else if (late.first >= 0) {
+        late.n = 1;
+        msi_comm_show(comm, late.first, late.list, sizeof late.list);
+    }
+    mst_status st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet%s%s",
+                             work->op.name, late.list[0] ? "; it waits for " : "", late.list);
+    return msi_blame(st, late.n == 1 ? msi_comm_global(comm, late.first) : -1);
 }
 
 /* "mst_send of 4 f32 with tag 7 at train.c:33" */
@@ -216,11 +351,36 @@ void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work) {
     int peer = msi_comm_peer(work);
     if (!msi_op_is_message(&work->op)) {
         msi_call_signature_show(&work->op.signature, call, sizeof call);
-        find_late(comm, work, LISTED_MOST, &late);
+        find_late(comm, work, true, LISTED_MOST, &late);
     } else {
         show_message(&work->op, call, sizeof call);
         if (peer >= 0) msi_comm_show(comm, peer, late.list, sizeof late.list);
     }
     msi_slow_write(&work->slow, work->wait.deadline, call, msi_comm_show(comm, -1, group, sizeof group),
                    late.list[0] ? late.list : "the other ranks");
+}
+
+/* The lost ranks of the group, as far as this rank knows. */
+static int count_lost(struct msi_comm *comm) {
+    int n = 0;
+    for (int r = 0; r < comm->size; r++) n += r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r);
+    return n;
+}
+
+void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status) {
+    if (comm->size == 1 || comm->hooks.store_host(comm->hooks.context) != comm->rank) return;
+    struct msi_wait wait = {msi_deadline(LEARN_MS), NULL};
+    msi_comm_lock(comm);
+    bool failed = comm->failure.status != MST_OK, reports = comm->traits.uses_store;
+    int lost = count_lost(comm), told = comm->waiting.told;
+    bool known = failed ? told < 0 || !reports : status != MST_ERR_PEER_LOST || told < 0 || told >= lost;
+    if (!known) comm->waiting.told = failed ? -1 : lost;
+    msi_comm_unlock(comm);
+    if (known) return;
+    struct msi_saved_error error;
+    msi_error_save(&error, status);
+    do comm->hooks.refresh(comm->hooks.context, &wait);
+    while (!(failed && msi_failure_report_by_all(comm)) &&
+           msi_wait_pause(&wait, LEARN_LOOK_MS, "") == MST_OK);
+    msi_error_restore(&error);
 }

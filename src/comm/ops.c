@@ -73,7 +73,10 @@ bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(stru
 }
 
 mst_status msi_comm_explain(const struct mst_work *work) {
-    return work->failure.status == MST_OK ? MST_OK : msi_comm_repeat(&work->failure);
+    const struct msi_comm_hooks *hooks = &work->comm->hooks;
+    if (work->failure.status == MST_OK) return MST_OK;
+    hooks->reported(hooks->context, work->failure.global);
+    return msi_comm_repeat(&work->failure);
 }
 
 struct mst_work *msi_comm_next_active(struct msi_comm *comm, const struct mst_work *work) {

@@ -33,43 +33,68 @@ static struct msi_str gave_up_key(const struct msi_comm *comm, char out[KEY_MAX]
     return msi_cstr(out);
 }
 
+static struct msi_str failed_key(const struct msi_comm *comm, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/failed", comm->key);
+    return msi_cstr(out);
+}
+
 static mst_status exec(struct msi_comm *comm, struct msi_store_rpc *x, size_t n) {
-    struct msi_wait wait = {msi_deadline(STORE_MS), NULL};
-    return comm->hooks.exec(comm->hooks.context, &wait, x, n);
+    struct msi_wait wait;
+    if (!msi_comm_may_ask(comm, STORE_MS, &wait)) return MST_ERR_TIMEOUT;
+    return msi_comm_asked(comm, comm->hooks.exec(comm->hooks.context, &wait, x, n));
+}
+
+/* Writes the report of a collective; returns its length. */
+static size_t describe(struct msi_comm *comm, const struct mst_work *work, char text[NOTE_MAX]) {
+    int ranks[LISTED_MOST], n = comm->engine->missing(work, ranks, LISTED_MOST);
+    size_t used = (size_t)snprintf(text, NOTE_MAX, "%" PRIu64, work->seq);
+    for (int i = 0; i < n && i < LISTED_MOST; i++)
+        used += (size_t)snprintf(text + used, NOTE_MAX - used, " %d", ranks[i]);
+    used += (size_t)snprintf(text + used, NOTE_MAX - used, " ;");
+    for (uint64_t i = 0; i < MSI_RECENT; i++)
+        used += (size_t)snprintf(text + used, NOTE_MAX - used, "%" PRIx32 " ",
+                                 work->seq > i ? comm->recent[(work->seq - i) % MSI_RECENT] : 0);
+    return used + strlen(msi_call_signature_show(&work->op.signature, text + used, NOTE_MAX - used));
 }
 
 void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, int64_t since, int64_t now) {
     static const uint64_t hash_key[2] = {7, 8};
     int64_t half = (int64_t)work->timeout_ms * 1000000 / 2, enough = half < long_ns ? half : long_ns;
-    int ranks[LISTED_MOST];
     char key[KEY_MAX], text[NOTE_MAX];
-    if (msi_op_is_message(&work->op) || now - since < enough) return;
-    int n = comm->engine->missing(work, ranks, LISTED_MOST);
-    size_t used = (size_t)snprintf(text, sizeof text, "%" PRIu64, work->seq);
-    for (int i = 0; i < n && i < LISTED_MOST; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, " %d", ranks[i]);
-    used += (size_t)snprintf(text + used, sizeof text - used, " ;");
-    for (uint64_t i = 0; i < MSI_RECENT; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%" PRIx32 " ",
-                                 work->seq > i ? comm->recent[(work->seq - i) % MSI_RECENT] : 0);
-    used += strlen(msi_call_signature_show(&work->op.signature, text + used, sizeof text - used));
+    bool message = msi_op_is_message(&work->op);
+    if ((message && msi_comm_peer(work) < 0) || now - since < enough) return;
+    size_t used = message ? (size_t)snprintf(text, sizeof text, "%" PRIu64 " %d", comm->engine->count(comm),
+                                             msi_comm_peer(work))
+                          : describe(comm, work, text);
     uint64_t hash = msi_hash(text, used, hash_key);
     if (hash == comm->waiting.reported) return;
     comm->waiting.reported = hash;
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = wait_key(comm, comm->rank, key), .value = msi_cstr(text)}};
     msi_comm_unlock(comm);
-    exec(comm, &x, 1); /* without it the others know a little less */
+    mst_status st = exec(comm, &x, 1); /* without it the others know a little less */
     msi_comm_lock(comm);
+    if (st == MST_ERR_TIMEOUT) comm->waiting.reported = 0; /* tries again, if the wait goes on */
+    msi_store_rpc_free(&x, 1);
+}
+
+static void delete_report(struct msi_comm *comm) {
+    char key[KEY_MAX];
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = wait_key(comm, comm->rank, key)}};
+    exec(comm, &x, 1);
     msi_store_rpc_free(&x, 1);
 }
 
 void msi_wait_report_remove(struct msi_comm *comm) {
-    char key[KEY_MAX];
-    if (!comm->waiting.reported) return;
-    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = wait_key(comm, comm->rank, key)}};
-    exec(comm, &x, 1);
-    msi_store_rpc_free(&x, 1);
+    if (comm->waiting.reported) delete_report(comm);
+}
+
+void msi_wait_report_withdraw(struct msi_comm *comm) {
+    if (!comm->waiting.reported || comm->failure.status != MST_OK) return;
+    comm->waiting.reported = 0;
+    msi_comm_unlock(comm);
+    delete_report(comm);
+    msi_comm_lock(comm);
 }
 
 /* Ranks to examine one after the other; each is listed once. */
@@ -78,26 +103,34 @@ struct search {
     bool *seen;
 };
 
+/* What a rank does while this one waits for it. */
+enum doing {
+    DOES_ELSE, /* no report says that it waits */
+    WAITS,     /* in the same operation, or it is ahead and keeps no rank waiting */
+    WAITED,    /* it waits in an earlier operation, or that is over and it has not called the next one */
+};
+
 static void look_at(struct search *search, int rank) {
     if (search->seen[rank]) return;
     search->seen[rank] = true;
     search->ranks[search->n++] = rank;
 }
 
-/* Does the rank wait in the same operation, or is it ahead? If it waits, lists the ranks it waits for. */
-static bool follow(struct search *search, const struct msi_comm *comm, uint64_t seq, struct msi_str note) {
+/* If the rank waits, lists the ranks it waits for. */
+static enum doing follow(struct search *search, const struct msi_comm *comm, uint64_t seq,
+                         struct msi_str note) {
     char text[NOTE_MAX], *at;
-    if (note.n == 0 || note.n >= sizeof text) return false;
+    if (note.n == 0 || note.n >= sizeof text) return DOES_ELSE;
     memcpy(text, note.p, note.n);
     text[note.n] = '\0';
     uint64_t noted = strtoull(text, &at, 10);
-    if (noted != seq) return noted > seq; /* a rank that is ahead keeps no rank waiting */
+    if (noted > seq) return WAITS;
     for (char *end; *at; at = end) {
         long rank = strtol(at, &end, 10);
         if (end == at) break;
         if (rank >= 0 && rank < comm->size) look_at(search, (int)rank);
     }
-    return true;
+    return noted == seq ? WAITS : WAITED;
 }
 
 static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struct msi_store_rpc *x) {
@@ -110,22 +143,31 @@ static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struc
 
 int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max) {
     size_t size = (size_t)comm->size;
-    struct search search = {malloc(size * sizeof *ranks), 0, calloc(size, sizeof(bool))};
-    int late = 0, direct = comm->engine->missing(work, ranks, max);
+    struct search search = {malloc(2 * size * sizeof *ranks), 0, calloc(size, sizeof(bool))};
+    bool message = msi_op_is_message(&work->op);
+    uint64_t seq = message ? UINT64_MAX : work->seq;
+    int late = 0, behind = 0, *before = NULL, direct = 1;
     int64_t end = msi_deadline(STORE_MS);
+    ranks[0] = msi_comm_peer(work);
+    if (!message) direct = comm->engine->missing(work, ranks, max);
+    if (search.ranks) before = search.ranks + size;
     if (search.seen) search.seen[comm->rank] = true;
     for (int r = 0; search.ranks && search.seen && r < comm->size; r++)
-        if (r != comm->rank && comm->engine->waits_for(work, r)) look_at(&search, r);
+        if (r != comm->rank && (message ? r == ranks[0] : comm->engine->waits_for(work, r)))
+            look_at(&search, r);
     for (int i = 0; i < search.n && search.ranks && msi_ms_until(end) > 0; i++) {
         char key[KEY_MAX];
         struct msi_store_rpc x;
         int rank = search.ranks[i];
-        bool waits = follow(&search, comm, work->seq, read_note(comm, wait_key(comm, rank, key), &x));
+        enum doing doing = follow(&search, comm, seq, read_note(comm, wait_key(comm, rank, key), &x));
         msi_store_rpc_free(&x, 1);
-        if (waits) continue;
+        if (doing == WAITED) before[behind++] = rank;
+        if (doing != DOES_ELSE) continue;
         if (late < max) ranks[late] = rank;
         late++;
     }
+    if (!late) /* all wait, or have not called the next operation */
+        for (; late < behind && late < max; late++) ranks[late] = before[late];
     free(search.ranks);
     free(search.seen);
     return late ? late : direct;
@@ -203,16 +245,40 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 }
 
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
-    char key[KEY_MAX], text[GAVE_UP_MAX];
+    char key[KEY_MAX], failed[KEY_MAX], rank[16], text[GAVE_UP_MAX];
+    snprintf(rank, sizeof rank, "%d ", comm->rank);
     snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status, failure->culprit,
              failure->message);
     struct msi_store_req first = {
         .op = MSI_OP_COMPARE_SET, .key = gave_up_key(comm, key), .desired = msi_cstr(text)};
     struct msi_store_req last = {.op = MSI_OP_SET, .key = first.key, .value = first.desired};
     /* An abort also ends waits that a failure does not end. */
-    struct msi_store_rpc x = {.req = failure->culprit <= MSI_BLAMES_ABORT ? last : first};
-    exec(comm, &x, 1);
+    struct msi_store_rpc x[] = {
+        {.req = failure->culprit <= MSI_BLAMES_ABORT ? last : first},
+        {.req = {.op = MSI_OP_APPEND, .key = failed_key(comm, failed), .value = msi_cstr(rank)}}};
+    exec(comm, x, 2);
+    msi_store_rpc_free(x, 2);
+}
+
+/* Is the number of the rank in the text, after a space or at the start? */
+static bool lists(const char *text, int rank) {
+    for (char *end; *text; text = end + 1)
+        if (strtol(text, &end, 10) == rank || end == text || !*end) return end != text;
+    return false;
+}
+
+bool msi_failure_report_by_all(struct msi_comm *comm) {
+    char key[KEY_MAX];
+    struct msi_store_rpc x;
+    struct msi_str ranks = read_note(comm, failed_key(comm, key), &x);
+    char *text = malloc(ranks.n + 1);
+    bool all = text;
+    if (text) msi_str_copy(ranks, text, ranks.n + 1);
+    for (int r = 0; r < comm->size && all; r++)
+        all = r == comm->failure.culprit || comm->hooks.is_gone(comm->hooks.context, r) || lists(text, r);
+    free(text);
     msi_store_rpc_free(&x, 1);
+    return all;
 }
 
 mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit) {

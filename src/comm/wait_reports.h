@@ -4,9 +4,11 @@
  *
  * Keys, under the communicator's:
  *   wait/R      the number of the collective in which rank R waits, ranks that it waits for, a semicolon, the
- *               hashes of the call and of those before it, and the call as text
+ *               hashes of the call and of those before it, and the call as text; if it waits for a message,
+ *               the number of its last collective and the rank at the other end
  *   gave_up     the first rank that failed, the status, the rank that it blames (MSI_BLAMES_ABORT: it has
  *               aborted the group), and its message
+ *   failed      the ranks that have failed, each with a space
  *   rejected.N  the first and the last number of successive collectives that a rank rejected because of their
  *               arguments, the rank, and the call and the reason of the first; N is the rank modulo 8
  */
@@ -16,15 +18,18 @@
 #include "comm/comm_internal.h"
 
 /*
- * This rank has waited for the collective since then: reports it, if that is long and the report is new.
+ * This rank has waited for the operation since then: reports it, if that is long and the report is new.
  * Releases the communicator's lock meanwhile.
  */
 void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, int64_t since, int64_t now);
 /* Deletes the report. */
 void msi_wait_report_remove(struct msi_comm *comm);
+/* The operation of the report is over: deletes it, unless the group has failed. Releases the communicator's
+ * lock meanwhile. */
+void msi_wait_report_withdraw(struct msi_comm *comm);
 
 /*
- * The ranks that keep this rank waiting in the collective. Begins with the ranks that it waits for, and
+ * The ranks that keep this rank waiting in the operation. Begins with the ranks that it waits for, and
  * replaces each one that waits itself by those in its report. Writes at most max and returns how many there
  * are.
  */
@@ -38,6 +43,8 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 
 /* Reports that the group has failed here. */
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
+/* Have all ranks reported that, but lost ranks and the one to blame? */
+bool msi_failure_report_by_all(struct msi_comm *comm);
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
  * that it blames. by is the rank whose report counts; -1: any. An abort counts from any rank. */
 enum { MSI_ABORTS_ONLY = -2 };

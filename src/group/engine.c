@@ -9,22 +9,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A rank is lost, and so is the store, which cannot report it. */
-static void note_gone(struct msi_world *world, int rank) {
+enum { NOTED = 1 << 30, IMPLIED = INT_MAX }; /* orders of losses that the store has not reported */
+
+/*
+ * A rank is lost, and so is the store, which cannot report it. Such losses count after all that the store has
+ * reported, in the order in which this rank learns of them. That of the rank that hosted the store, if only
+ * the end of the store tells it, counts last: the rank may have ended because of the others.
+ */
+static void note_gone(struct msi_world *world, int rank, bool implied) {
     pthread_mutex_lock(&world->lock);
-    if (!world->lost_ranks[rank].order)
-        world->lost_ranks[rank] =
-            (struct msi_lost_rank){'D', INT_MAX}; /* after all events that it reported */
+    struct msi_lost_rank *lost = &world->lost_ranks[rank];
+    if (!lost->order || (lost->order == IMPLIED && !implied))
+        *lost = (struct msi_lost_rank){'D', implied ? IMPLIED : NOTED + world->noted++};
     pthread_mutex_unlock(&world->lock);
 }
 
-static mst_status refresh(void *context) {
+static mst_status refresh(void *context, const struct msi_wait *wait) {
     struct msi_world *world = ((mst_group *)context)->world;
-    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    mst_status st = msi_world_read_events(world, &wait);
+    mst_status st = msi_world_read_events(world, wait);
     if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0)
-        note_gone(world, 0); /* rank 0 hosted it */
+        note_gone(world, 0, true); /* rank 0 hosted it */
     return st;
+}
+
+static int store_host(void *context) {
+    const mst_group *group = context;
+    return group->world->hosted ? msi_group_rank_of(group, 0) : -1;
 }
 
 static char how_gone(const mst_group *group, int rank) {
@@ -42,9 +52,16 @@ static bool has_died(void *context, int rank) {
 static int unreported(void *context) {
     mst_group *group = context;
     pthread_mutex_lock(&group->world->lock);
-    int rank = group->lost < 0 ? msi_group_first_lost(group) : -1;
+    int rank = group->reported ? -1 : group->lost >= 0 ? group->lost : msi_group_first_lost(group);
     pthread_mutex_unlock(&group->world->lock);
     return rank < 0 ? -1 : msi_group_rank_of(group, rank);
+}
+
+static void reported(void *context, int global) {
+    mst_group *group = context;
+    pthread_mutex_lock(&group->world->lock);
+    group->reported |= global >= 0 && group->lost == global;
+    pthread_mutex_unlock(&group->world->lock);
 }
 
 static bool is_acknowledged(void *context, int rank) {
@@ -59,12 +76,13 @@ static mst_status say_lost(void *context, int rank, bool only_it) {
     mst_group *group = context;
     int global = msi_group_global_rank(group, rank);
     /* Stored when the store is lost; orders nothing. */
-    if (atomic_load_explicit(&group->world->cut_off, memory_order_relaxed)) note_gone(group->world, global);
+    if (atomic_load_explicit(&group->world->cut_off, memory_order_relaxed))
+        note_gone(group->world, global, false);
     char how = how_gone(group, rank);
     pthread_mutex_lock(&group->world->lock);
-    bool is_news = group->lost >= 0 && group->lost != global && how == 'D';
+    bool is_news = group->reported && group->lost != global && how == 'D';
     pthread_mutex_unlock(&group->world->lock);
-    mst_status st = only_it && is_news ? MST_OK : msi_group_check(group, false);
+    mst_status st = only_it && is_news ? MST_OK : msi_group_say_first_lost(group);
     return st != MST_OK ? st : msi_group_fail_lost(group, global, how ? how : 'D');
 }
 
@@ -174,9 +192,9 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
-    struct msi_comm_hooks hooks = {group,      msi_group_exec,  refresh,  is_gone, has_died,
-                                   unreported, is_acknowledged, say_lost, global,  address,
-                                   show,       agree,           look};
+    struct msi_comm_hooks hooks = {group,    msi_group_exec, refresh,  store_host,      is_gone,
+                                   has_died, unreported,     reported, is_acknowledged, say_lost,
+                                   global,   address,        show,     agree,           look};
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

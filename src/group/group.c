@@ -295,6 +295,16 @@ mst_status msi_group_check(mst_group *group, bool read) {
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = read ? msi_world_read_events(world, &wait) : MST_OK;
     if (st != MST_OK) return st;
+    st = msi_group_say_first_lost(group);
+    if (st == MST_OK) return st;
+    pthread_mutex_lock(&world->lock);
+    group->reported = true;
+    pthread_mutex_unlock(&world->lock);
+    return st;
+}
+
+mst_status msi_group_say_first_lost(mst_group *group) {
+    struct msi_world *world = group->world;
     char event = 0;
     pthread_mutex_lock(&world->lock);
     if (group->lost < 0) group->lost = msi_group_first_lost(group);

@@ -131,7 +131,7 @@ static void wait_for_others(struct msi_world *world) {
     if (left < world->size)
         msi_log(group, WARN,
                 "ending the store that other ranks still use: %d of %d ranks have not left; "
-                "MUSTER_STORE_LINGER_MS sets how long to wait for them",
+                "MUSTER_STORE_LINGER_MS and the timeout of the world set how long to wait for them",
                 world->size - left, world->size);
 }
 

@@ -311,11 +311,26 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     return msi_call_leave(entered, st);
 }
 
+enum { LEFT = 1 }; /* a leave_by in the past */
+
+/* While the world is being closed, a store that does not answer delays it once. */
+static mst_status exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
+                       size_t n) {
+    /* Relaxed, as below: the time orders nothing. */
+    int64_t leave_by = atomic_load_explicit(&world->leave_by, memory_order_relaxed);
+    struct msi_wait limited = *wait;
+    if (!leave_by) return msi_store_exec(world->store, wait, x, n);
+    if (leave_by < limited.deadline) limited.deadline = leave_by;
+    mst_status st = msi_now() < leave_by ? msi_store_exec(world->store, &limited, x, n) : MST_ERR_TIMEOUT;
+    bool silent = st == MST_ERR_TIMEOUT && !msi_ops[x[n - 1].req.op].waits;
+    if (silent) atomic_store_explicit(&world->leave_by, LEFT, memory_order_relaxed);
+    return st;
+}
+
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
-    if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
-        st = msi_store_exec(world->store, wait, x, n);
+    if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed)) st = exec(world, wait, x, n);
     if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
     st = MST_ERR_STORE_LOST;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
@@ -329,13 +344,23 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     return msi_blame(st, 0);
 }
 
+static void set_leave_by(struct msi_world *world, int64_t ms) {
+    atomic_store_explicit(&world->leave_by, msi_deadline(ms), memory_order_relaxed);
+}
+
 static void close_world(struct msi_world *world, msi_printer print) {
+    int64_t timeout_ms = msi_group_timeout(world->all);
+    if (timeout_ms < world->linger_ms) world->linger_ms = timeout_ms;
+    set_leave_by(world, world->linger_ms > REPORT_MS ? world->linger_ms : REPORT_MS);
     while (!msi_list_empty(&world->groups)) {
         mst_group *group = msi_container(world->groups.next, mst_group, node);
         msi_group_leave(group);
         msi_group_free(group);
     }
     msi_world_print_profile(world, print);
+    /* The report that this rank leaves is sent in any case: it counts as soon as the store runs again. */
+    if (atomic_load_explicit(&world->leave_by, memory_order_relaxed) < msi_deadline(REPORT_MS))
+        set_leave_by(world, REPORT_MS);
     msi_world_leave(world);
     release(world);
 }

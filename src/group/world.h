@@ -57,6 +57,8 @@ struct msi_world {
     bool hosted;          /* rank 0 hosts the store */
     _Atomic bool cut_off; /* the store is lost */
     mst_group *all;       /* the group of all ranks */
+    /* The world is being closed, and no request takes longer than that; 0: it is not. */
+    _Atomic int64_t leave_by;
     struct msi_prof_world *prof;
     bool prints_profile;       /* rank 0 prints it at the end */
     struct msi_summed *summed; /* NULL: no summary was made yet */
@@ -65,6 +67,7 @@ struct msi_world {
     struct msi_group_count *counts; /* number of groups made of the same ranks */
     size_t n_counts;
     struct msi_lost_rank *lost_ranks; /* by rank */
+    int noted;                        /* losses that this rank has found out without the store */
     int64_t events_seen;              /* bytes of the world's events that lost_ranks covers */
 };
 
@@ -93,7 +96,8 @@ struct mst_group {
     _Atomic uint64_t messages;         /* messages begun, about; differs between ranks */
     uint64_t barriers;                 /* barriers through the store */
     uint64_t agreements, shrinks;      /* votes that were decided; the same on all ranks that survive */
-    int lost;                          /* the rank whose loss was reported first; -1: none */
+    int lost;                          /* the rank that was lost first, as far as this rank knew; -1: none */
+    bool reported;                     /* the program has got a failure that blames that rank */
     bool *acknowledged;                /* by group rank: dead ranks that the program knows; NULL: none */
     bool one_host;                     /* all its ranks share this rank's host */
     _Atomic(struct msi_comm *) comm;   /* for host memory; NULL before the first operation */
@@ -306,6 +310,9 @@ char msi_world_rank_event(struct msi_world *world, int rank);
  * from the store first.
  */
 mst_status msi_group_check(mst_group *group, bool read);
+
+/* The same without reading, and without the conclusion that the program knows it. */
+mst_status msi_group_say_first_lost(mst_group *group);
 
 /* Under the world's lock: the global rank of the group that was lost first, because others may have left as a
  * consequence; -1: none. */

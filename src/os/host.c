@@ -29,6 +29,14 @@ const char *msi_host_key(char out[MSI_HOST_KEY_MAX]) {
     return out;
 }
 
+bool msi_process_is_stopped(int pid) {
+    char path[32], line[256];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    msi_file_line(path, line, sizeof line);
+    const char *state = strrchr(line, ')'); /* the name before it may contain anything */
+    return state && state[1] == ' ' && (state[2] == 'T' || state[2] == 't');
+}
+
 const char *msi_cpu_features(char *out, size_t size) {
 #if defined(__aarch64__)
     unsigned long caps = getauxval(AT_HWCAP);

@@ -25,6 +25,9 @@ __attribute__((visibility("hidden"))) extern int msi_forks_known;
 /* The process id, without a system call. */
 int msi_pid(void);
 
+/* Is the process of this host stopped by a signal or a debugger? */
+bool msi_process_is_stopped(int pid);
+
 /* The instruction sets that reductions use, as "avx2 avx512f"; returns out. */
 const char *msi_cpu_features(char *out, size_t size);
 /* The processor's name, or its architecture; returns out. */

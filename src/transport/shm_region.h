@@ -7,7 +7,7 @@
  *   area of rank 0  slots: one per operation, used cyclically, with small payloads inside
  *                   filled, drained: the progress of this rank in a large operation
  *                   gave_up: the operation that it has given up, and why
- *                   left: it has destroyed the group
+ *                   left: it has destroyed the group; waits: it waits for others itself
  *                   cells: payloads that do not fit into a slot
  *   area of rank 1  …
  *
@@ -88,7 +88,8 @@ struct msi_area {
     /* number << 32 | culprit + 1 << 8 | MSI_GAVE_UP_MESSAGE, for a message | status; 0: none;
      * MSI_GAVE_UP_ABORT instead of a status: it has aborted the group */
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up;
-    _Atomic uint64_t left; /* 1: this rank has destroyed the group */
+    _Atomic uint64_t left;  /* 1: this rank has destroyed the group */
+    _Atomic uint64_t waits; /* 1: this rank has been waiting for others for some time */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };

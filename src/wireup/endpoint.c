@@ -126,11 +126,13 @@ mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait 
     return st == MST_OK ? compare_tuning(comm, wait) : st;
 }
 
-static mst_status read_port(const struct msi_comm *comm, int global, int *port) {
+static mst_status read_port(struct msi_comm *comm, int global, int *port) {
     char key[KEY_MAX], text[TOLD_MAX];
-    struct msi_wait wait = {msi_deadline(STORE_MS), NULL};
+    struct msi_wait wait;
     struct msi_store_rpc x = {.req = msi_read_request(key_of(comm->config.endpoint, global, key))};
-    mst_status st = comm->hooks.exec(comm->hooks.context, &wait, &x, 1);
+    *port = 0;
+    if (!msi_comm_may_ask(comm, STORE_MS, &wait)) return MST_OK;
+    mst_status st = msi_comm_asked(comm, comm->hooks.exec(comm->hooks.context, &wait, &x, 1));
     struct msi_str told = st == MST_OK ? msi_store_reply_value(&x) : msi_str(NULL, 0);
     int found = told.n ? atoi(msi_str_copy(told, text, sizeof text)) : 0;
     msi_store_rpc_free(&x, 1);
@@ -139,7 +141,7 @@ static mst_status read_port(const struct msi_comm *comm, int global, int *port) 
     return st == MST_ERR_TIMEOUT ? MST_OK : st;
 }
 
-mst_status msi_endpoint_find(const struct msi_comm *comm, int rank, int *port) {
+mst_status msi_endpoint_find(struct msi_comm *comm, int rank, int *port) {
     struct msi_endpoint *endpoint = comm->config.endpoint;
     int global = comm->ranks.globals[rank];
     pthread_mutex_lock(&endpoint->lock);

@@ -37,6 +37,6 @@ void msi_endpoint_close(struct msi_endpoint *endpoint);
 mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait);
 
 /* The port of a rank of comm; 0: it is not known yet. Asks the store, but does not wait for the rank. */
-mst_status msi_endpoint_find(const struct msi_comm *comm, int rank, int *port);
+mst_status msi_endpoint_find(struct msi_comm *comm, int rank, int *port);
 
 #endif

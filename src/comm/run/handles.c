@@ -91,8 +91,7 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
         } else if (polls(comm, &idle, wait)) {
             msi_comm_idle(comm, &idle, !msi_comm_has_thread(comm));
         } else if (!sleep_until_changed(comm, wait)) {
-            st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet",
-                          work->op.name);
+            st = msi_comm_say_not_done(work);
         }
         if (!msi_comm_is_over(work) && st == MST_OK && msi_wait_cancelled(wait))
             st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", work->op.name);
@@ -110,10 +109,10 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
 mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return refuse_handle();
+    struct msi_comm *comm = work->comm;
     mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait);
-    msi_comm_unlock(work->comm);
-    if (st != MST_OK) msi_flight_keep();
-    return st;
+    msi_comm_unlock(comm);
+    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
 }
 
 /* Is the operation over? Advances it if not. */
@@ -177,13 +176,21 @@ static void nap(mst_work *handle) {
     msi_comm_unlock(work->comm);
 }
 
-static mst_status check_wait(const struct msi_wait *wait) {
+/* The deadline has passed; pending is one of the works that are not done. */
+static mst_status say_not_done(mst_work *pending) {
+    struct mst_work *work = lookup_locked(pending);
+    if (!work)
+        return msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "the works are not done yet");
+    mst_status st = msi_comm_say_not_done(work);
+    msi_comm_unlock(work->comm);
+    return st;
+}
+
+static mst_status check_wait(const struct msi_wait *wait, mst_work *pending) {
     if (msi_comm_in_callback()) return msi_comm_refuse_waiting();
     if (msi_wait_cancelled(wait))
         return msi_fail(MST_ERR_CANCELLED, NULL, "waiting for several works was cancelled");
-    if (msi_now() >= wait->deadline)
-        return msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "the works are not done yet");
-    return MST_OK;
+    return msi_now() < wait->deadline ? MST_OK : say_not_done(pending);
 }
 
 /* The operations may belong to several communicators, and a thread can sleep on one of them only: it polls
@@ -195,7 +202,7 @@ mst_status msi_comm_await(mst_work *const *handles, size_t n, const struct msi_w
     size_t traced = n;
     mst_status st = MST_OK;
     while (all ? look.pending < n : look.done == n) {
-        st = check_wait(wait);
+        st = check_wait(wait, handles[look.pending]);
         if (st != MST_OK) break;
         if (!idle.since) idle.since = msi_now();
         if (traced != look.pending) trace_wait(handles[look.pending], true);

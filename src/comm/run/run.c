@@ -74,6 +74,12 @@ bool msi_comm_help(struct msi_comm *comm) {
     return moved;
 }
 
+mst_status msi_comm_hand_out(struct msi_comm *comm, mst_status status) {
+    msi_flight_keep();
+    msi_comm_let_others_learn(comm, status);
+    return status;
+}
+
 /* Puts an operation among those under way. */
 static mst_status begin(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
@@ -101,7 +107,10 @@ static void *run_thread(void *context) {
     msi_comm_lock(comm);
     struct msi_idle idle = {0};
     while (!comm->ending) {
-        if (msi_comm_advance(comm)) idle = (struct msi_idle){0};
+        if (msi_comm_advance(comm)) {
+            idle = (struct msi_idle){0};
+            msi_wait_report_withdraw(comm);
+        }
         run_callbacks(comm);
         if (comm->ending) break;
         if (msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages)) {
@@ -177,6 +186,7 @@ static mst_status run_alone(struct mst_work *work) {
     }
     comm->inside--;
     if (!work->done) return wait_threaded(work);
+    msi_wait_report_withdraw(comm);
     mst_status st = msi_comm_explain(work);
     msi_comm_spare(work);
     return st;
@@ -198,8 +208,7 @@ static mst_status run_here(struct mst_work *work) {
     if (got == MSI_FAILED) msi_comm_fail_fault(work);
     st = run_alone(work);
     msi_comm_unlock(comm);
-    if (st != MST_OK) msi_flight_keep();
-    return st;
+    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
 }
 
 bool msi_comm_message_now(struct msi_comm *comm, struct msi_op *op) {
@@ -241,8 +250,7 @@ mst_status msi_comm_run(struct mst_work *work) {
     if (st != MST_OK) return msi_comm_refuse(work, st);
     st = wait_threaded(work);
     msi_comm_unlock(comm);
-    if (st != MST_OK) msi_flight_keep();
-    return st;
+    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
 }
 
 mst_status msi_comm_submit(struct mst_work *work) {
@@ -276,8 +284,7 @@ mst_status msi_comm_complete(struct mst_work *work) {
     msi_comm_lock(comm);
     mst_status st = run_alone(work);
     msi_comm_unlock(comm);
-    if (st != MST_OK) msi_flight_keep();
-    return st;
+    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
 }
 
 /* Ends a probe that has found nothing, or that fails. */
@@ -301,8 +308,7 @@ mst_status msi_comm_probe_now(struct mst_work *work) {
     if (!work->done) withdraw(work);
     st = msi_comm_explain(work);
     msi_comm_release_op(work);
-    if (st != MST_OK) msi_flight_keep();
-    return st;
+    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
 }
 
 mst_status msi_comm_enqueue(struct mst_work *work) {

@@ -76,14 +76,15 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
 
 /* No message arrived, or none was received, in time. */
 static mst_status say_unmatched(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
-    char who[200] = "any rank", tag[32] = "any tag";
-    *culprit = msi_comm_peer(work);
-    if (*culprit >= 0) msi_comm_show(comm, *culprit, who, sizeof who);
+    char who[200] = "any rank", tag[32] = "any tag", cause[300] = "";
+    int peer = msi_comm_peer(work);
+    if (peer >= 0) msi_comm_show(comm, peer, who, sizeof who);
     if (work->op.desc.tag >= 0) snprintf(tag, sizeof tag, "tag %d", work->op.desc.tag);
+    *culprit = peer >= 0 ? msi_comm_find_cause(comm, work, cause, sizeof cause) : -1;
     return msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
-                    work->op.desc.kind == MST_KIND_SEND ? "%s has not received the message with %s in time"
-                                                        : "no message from %s with %s arrived in time",
-                    who, tag);
+                    work->op.desc.kind == MST_KIND_SEND ? "%s has not received the message with %s in time%s"
+                                                        : "no message from %s with %s arrived in time%s",
+                    who, tag, cause);
 }
 
 /* Fails the operation if its deadline has passed or it was cancelled; true if so. */
@@ -114,6 +115,18 @@ static mst_status say_sender_died(struct msi_comm *comm, int rank) {
     return msi_blame(MST_ERR_PEER_LOST, msi_comm_global(comm, rank));
 }
 
+/*
+ * Is the store lost with the rank that hosted it? Another lost rank may have ended because of that, unless
+ * the ranks announce failures in shared memory. False also if the program knows it.
+ */
+static bool ended_with_store(struct msi_comm *comm, int lost) {
+    void *context = comm->hooks.context;
+    int host = comm->hooks.store_host(context);
+    return comm->traits.uses_store && comm->waiting.store_lost && host >= 0 && host != comm->rank &&
+           host != lost && comm->hooks.unreported(context) >= 0 &&
+           msi_comm_refresh(comm) == MST_ERR_STORE_LOST;
+}
+
 /* Fails an operation that needs a lost rank, unless that rank did its part before it was lost. */
 static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     int lost = lost_peer(comm, work);
@@ -121,7 +134,8 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     /* A rank that fails announces it before it leaves. */
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
     bool message = msi_op_is_message(&work->op);
-    mst_status st = msi_comm_say_lost(comm, lost, message);
+    mst_status st =
+        ended_with_store(comm, lost) ? msi_comm_say_store_lost(comm) : msi_comm_say_lost(comm, lost, message);
     if (message && msi_comm_peer(work) < 0 && comm->hooks.has_died(comm->hooks.context, lost))
         st = say_sender_died(comm, lost);
     msi_comm_fail(comm, work, st, lost);
@@ -132,9 +146,10 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
 static bool lacks_store(struct msi_comm *comm, struct mst_work *work, bool late) {
     bool (*needs_store)(const struct mst_work *) = comm->engine->needs_store;
     if (!late || !comm->waiting.store_lost || !needs_store || !needs_store(work)) return false;
-    mst_status st = comm->hooks.refresh(comm->hooks.context); /* says why, at once */
-    if (st == MST_ERR_STORE_LOST) msi_comm_fail(comm, work, st, -1);
-    return st == MST_ERR_STORE_LOST;
+    mst_status st = msi_comm_refresh(comm); /* says why, at once */
+    if (st != MST_ERR_STORE_LOST) return false;
+    msi_comm_fail(comm, work, msi_comm_say_store_lost(comm), -1);
+    return true;
 }
 
 /*
@@ -175,10 +190,13 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     bool first = at.seq == 1 && comm->waiting.connecting;
     msi_comm_unlock(comm);
     /* A rank that fails says so before it leaves: first ask which ranks are lost, then for failures. */
-    mst_status st = comm->hooks.refresh(comm->hooks.context);
-    bool store_lost = st == MST_ERR_STORE_LOST;
-    if (!store_lost || !first) st = read_reports(comm, &at, peer, &culprit);
-    if (st == MST_OK && late) {
+    mst_status st = msi_comm_refresh(comm);
+    bool store_lost = st == MST_ERR_STORE_LOST, silent = st == MST_ERR_TIMEOUT;
+    if (store_lost && first)
+        st = msi_comm_say_store_lost(comm);
+    else
+        st = silent ? MST_OK : read_reports(comm, &at, peer, &culprit);
+    if (st == MST_OK && late && !silent) {
         st = comm->hooks.look(comm->hooks.context, &at);
         culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
     }
@@ -193,13 +211,13 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     return true;
 }
 
-/* During a long wait for the first collective: looks for a different call of another rank, and reports the
+/* During a long wait for the first operation: looks for a different call of another rank, and reports the
  * wait to the other ranks. True if the wait ends. */
 static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int64_t now) {
-    if (msi_list_empty(&comm->ops.queue)) return false;
     struct mst_work *work = msi_comm_next_active(comm, NULL);
-    if (!work->begun) return false;
-    if (comm->engine->overhear && comm->engine->overhear(work)) {
+    bool collective = !msi_list_empty(&comm->ops.queue);
+    if (!work || (collective && !work->begun)) return false;
+    if (collective && comm->engine->overhear && comm->engine->overhear(work)) {
         msi_comm_fail_fault(work);
         return true;
     }
@@ -207,8 +225,20 @@ static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int6
     return false;
 }
 
+/* No question to the store may take longer than to the first deadline of the operations; 0: no matter. */
+static void limit_questions(struct msi_comm *comm, int64_t until) {
+    atomic_store_explicit(&comm->waiting.until, until, memory_order_relaxed);
+}
+
+static int64_t first_deadline(struct msi_comm *comm) {
+    int64_t first = INT64_MAX;
+    for (const struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
+        if (work->wait.deadline < first) first = work->wait.deadline;
+    return first == INT64_MAX ? 0 : first;
+}
+
 /* Checks everything else that can end a wait. True if the wait ends. */
-static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
+static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));) {
         if (ran_out(comm, work, now)) return true;
         check_slow(comm, work, now);
@@ -223,6 +253,13 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
         if (lost_somebody(comm, work) || lacks_store(comm, work, late)) return true;
     return false;
+}
+
+static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
+    limit_questions(comm, first_deadline(comm));
+    bool ends = check_all(comm, idle, now);
+    limit_questions(comm, 0);
+    return ends;
 }
 
 static mst_status watch_peers(struct msi_comm *comm) {

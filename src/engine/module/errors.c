@@ -25,7 +25,7 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
     msi_error_save(&saved, status);
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     do {
-        if (comm->hooks.refresh(context) == MST_ERR_STORE_LOST) return MST_ERR_STORE_LOST;
+        if (msi_comm_refresh(comm) == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
         mst_status reported = msi_failure_report_read(comm, -1, culprit);
         if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, *culprit));
         *culprit = find_lost(comm);
@@ -46,7 +46,7 @@ mst_status msi_module_say(struct msi_comm *comm, mst_status status, int *culprit
 }
 
 static mst_status find_loss(struct msi_comm *comm, int *culprit) {
-    comm->hooks.refresh(comm->hooks.context);
+    msi_comm_refresh(comm);
     mst_status st = msi_failure_report_read(comm, -1, culprit);
     if (st != MST_OK) return st;
     for (int r = 0; r < comm->size; r++)

@@ -433,8 +433,17 @@ static int missing(const struct mst_work *work, int *ranks, int max) {
     return n;
 }
 
+/* A rank that must connect finds the other one in the store. Ranks of a host find their region there. */
 static bool needs_store(const struct mst_work *work) {
-    return msi_op_is_message(&work->op) && msi_p2p_needs_store(&msi_native(work->comm)->p2p, work);
+    const struct msi_net *net = msi_net_of(work->comm);
+    if (msi_op_is_message(&work->op)) return msi_p2p_needs_store(&net->native.p2p, work);
+    for (int r = 0; r < work->comm->size && net->phase == MSI_NET_CONNECT; r++) {
+        const struct msi_net_peer *p = &net->peers[r];
+        if (is_awaited(&net->native.peers, r)) return true;
+        if ((p->sends || p->receives || p->compares) && !p->w.open && work->comm->ranks.slots[r] < 0)
+            return true;
+    }
+    return false;
 }
 
 static void accept_links(struct msi_comm *comm) {

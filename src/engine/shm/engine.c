@@ -190,9 +190,23 @@ static void leave(struct mst_work *work) {
     if (work->seq == 0 || work->seq > region->seq) msi_pending_add(work->comm, &work->op);
 }
 
+/* Tells the other ranks whether this one waits. Read by is_waiting, for error messages: it orders nothing. */
+static void set_waits(struct msi_comm *comm, bool waits) {
+    struct msi_shm *shm = msi_shm(comm);
+    if (shm->waits == waits) return;
+    shm->waits = waits;
+    atomic_store_explicit(&msi_shm_region_own(shm->native.peers.region)->waits, waits, memory_order_relaxed);
+}
+
+static bool is_waiting(const struct msi_comm *comm, int rank) {
+    const struct msi_shm_region *region = msi_native(comm)->peers.region;
+    return atomic_load_explicit(&region->areas[rank].waits, memory_order_relaxed) != 0; /* from set_waits */
+}
+
 static bool progress(struct msi_comm *comm) {
     bool moved = msi_comm_advance_queue(comm, step, leave);
     if (!msi_list_empty(&comm->ops.messages)) moved |= msi_p2p_progress(&msi_native(comm)->p2p);
+    if (moved) set_waits(comm, false);
     return moved;
 }
 
@@ -266,7 +280,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     if (status == MST_ERR_MISMATCH && find_rejection(comm, own, seq, &rejecter)) {
         culprit = rejecter;
     } else if (status == MST_ERR_PEER_LOST) {
-        comm->hooks.refresh(context);
+        msi_comm_refresh(comm);
         if (msi_comm_check_abort(comm) == MST_OK) comm->hooks.say_lost(context, culprit, false);
     } else {
         bool other = blamed_rank != rank && (blamed_rank != comm->rank || status == MST_ERR_MISMATCH);
@@ -361,6 +375,7 @@ static bool sleep_begin(struct msi_comm *comm, const struct mst_work *work) {
     int wake_fd;
     if (msi_shm_region_asleep(native->peers.region, awaited(comm, work), &wake_fd) != MST_OK) return false;
     msi_p2p_accept(&native->p2p);
+    set_waits(comm, true);
     return true;
 }
 
@@ -395,6 +410,7 @@ const struct msi_engine msi_shm_engine = {
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,
+    .is_waiting = is_waiting,
     .needs_store = needs_store,
     .signature_of = signature_of,
     .has_left = msi_native_has_left,

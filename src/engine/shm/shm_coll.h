@@ -35,6 +35,7 @@
 struct msi_shm {
     struct msi_native native;
     struct msi_maps *maps; /* of other ranks' memory */
+    bool waits;            /* this rank has told that it waits */
 };
 
 static inline struct msi_shm *msi_shm(const struct msi_comm *comm) {

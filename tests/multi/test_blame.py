@@ -1,0 +1,273 @@
+"""A rank dies, stops or does not call: the survivors agree on the first cause, and learn of it in time.
+
+The culprit of an error is a rank that its message names. Ranks that only wait, or that end because of the first one,
+are not blamed.
+"""
+
+import pathlib
+import re
+import signal
+
+from harness import PROGRAMS, SLOWER, Rank, RanksTest, main, wait_until
+
+BLAME = PROGRAMS / "blame"
+RANKS = 4
+SOON = 1000  # milliseconds, for assert_within
+SHORT = 1500  # milliseconds: a timeout that ends
+LOST = ("MST_ERR_PEER_LOST", "MST_ERR_STORE_LOST")
+
+
+class BlameTest(RanksTest):
+    hosted = True  # rank 0 hosts the store; else it outlives the ranks
+    settings = {}
+
+    def world(self, hosts, *actions):
+        """A rank for each list of actions; hosts: the simulated host of each, None: all on this host."""
+        if self.hosted:
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.free_port()}
+        else:
+            _, self.port = self.serve()
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
+        ranks = []
+        for r, own in enumerate(actions):
+            env = {"RANK": r, "WORLD_SIZE": len(actions), **place, **self.settings}
+            if hosts:
+                env["MUSTER_FORCE_HOST"] = hosts[r]
+            ranks.append(Rank(self.popen(BLAME, *own.split(), env=env)))
+        for rank in ranks:
+            self.assert_ok(rank.step("init"))
+        return ranks
+
+    def each(self, layouts, body, *actions):
+        for hosts in layouts:
+            with self.subTest(hosts=hosts), self.ended():
+                ranks = self.world(hosts, *actions)
+                body(ranks)
+                for process in self.processes:
+                    process.kill()
+        self.assert_nothing_left()
+
+    def blames(self, rank, action, culprit, statuses, within=SOON):
+        step = rank.step(action)
+        self.assertIn(step.status, statuses, step)
+        self.assertEqual(step.culprit, culprit, step)
+        self.assertIn(culprit, map(int, re.findall(r"rank (\d+) \(", step.message)), step)
+        self.assert_within(step, within)
+        return step
+
+
+class Deaths(BlameTest):
+    def test_rank_that_hosts_the_store_ends_after_another(self):
+        """Rank 0 fails because rank 3 died, and ends with the store. The others do not communicate with rank 3."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[3].kill()
+            ranks[0].resume()
+            self.blames(ranks[0], "receive:3", 3, LOST)
+            for rank in ranks[1:3]:
+                self.blames(rank, "receive:0", 3, LOST)
+
+        waits = "sum receive:0"
+        self.each((None, "abcd", "aabb", "abba"), body, "sum hold receive:3 quit", waits, waits, "sum hold")
+
+    def test_rank_that_hosts_the_store_ends_after_a_collective(self):
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[3].kill()
+            for rank in ranks[:3]:
+                rank.resume()
+            for rank in ranks[:3]:
+                self.blames(rank, "barrier", 3, LOST)
+
+        calls = "sum hold barrier quit"
+        self.each((None, "abcd", "aabb"), body, calls, calls, calls, "sum hold")
+
+    def test_second_death(self):
+        """Rank 1 misses rank 0, but rank 3 died before. Rank 2 reads that in the report of rank 1."""
+        self.hosted = False
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            for number in (3, 0):
+                ranks[number].kill()
+            for rank in ranks[1:3]:
+                rank.resume()
+                self.blames(rank, "broadcast:0", 3, LOST)
+
+        calls = "sum hold broadcast:0 hold"
+        self.each(("abcd", "aabb", None), body, *[calls] * RANKS)
+
+    def test_second_death_during_a_message(self):
+        """Rank 0 sends to rank 1, which dies, and receives from rank 2, which dies later."""
+        self.hosted = False
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[1].kill()
+            self.blames(ranks[3], "receive:1", 1, LOST)
+            ranks[2].kill()
+            self.blames(ranks[0], "both:2", 1, LOST)
+
+        self.each((None, "abcd"), body, "sum both:2", "sum hold", "sum hold", "sum receive:1 hold")
+
+    def test_rank_that_ends_without_the_store(self):
+        """Rank 0 dies with the store. Rank 1 ends because of that, and its host sees only this."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[0].kill()
+            ranks[1].resume()
+            self.blames(ranks[1], "barrier", 0, LOST)
+            self.blames(ranks[2], "receive:1", 0, LOST)
+
+        self.each(("abb", None), body, "sum hold", "sum hold barrier quit", "sum receive:1")
+
+    def test_before_some_links_exist(self):
+        """Rank 0 dies with the store. Rank 5 waits for a connection from rank 2, which cannot find it any more."""
+        self.settings = {"MUSTER_ALGO": "all_reduce:doubling,scatter:direct"}
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[0].kill()
+            for rank in ranks[1:]:
+                rank.resume()
+            for rank in ranks[1:]:
+                self.blames(rank, "scatter:2", 0, LOST, 2 * SOON)
+
+        self.each(("abcdefgh",), body, *["sum hold scatter:2 hold"] * 8)
+
+
+class Stops(BlameTest):
+    """A rank is stopped by SIGSTOP."""
+
+    STALLED = ("MST_ERR_STALLED", "MST_ERR_PEER_LOST")
+
+    def test_rank_that_hosts_the_store(self):
+        """The deadline holds although the store does not answer, also for the end of the world."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("groups:8"))
+            ranks[0].send(signal.SIGSTOP)
+            for rank in ranks[1:]:
+                rank.resume()
+            for rank in ranks[1:]:
+                step = self.blames(rank, "barrier", 0, self.STALLED, SHORT + SOON)
+                self.assertLess(step.ms, SHORT + 500 * SLOWER)
+            for rank in ranks[1:]:
+                self.assertLess(rank.step("destroy").ms, 1500 * SLOWER)
+
+        calls = f"sum groups:8 hold timeout:{SHORT} barrier destroy"
+        self.each((None, "abcd", "aabb"), body, *[calls] * RANKS)
+
+    def test_any_rank(self):
+        """Rank 0 waits for the stopped rank in an earlier call than the others, which have run ahead."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("broadcast:0"))
+            ranks[3].send(signal.SIGSTOP)
+            for rank in ranks[:3]:
+                rank.resume()
+            self.blames(ranks[0], "reduce:0", 3, self.STALLED, SHORT + 2 * SOON)
+            for rank in ranks[1:3]:
+                self.blames(rank, "broadcast:0", 3, self.STALLED, SHORT + 2 * SOON)
+
+        calls = f"reduce:0 broadcast:0 hold timeout:{SHORT} reduce:0 broadcast:0 hold"
+        self.each((None, "abcd"), body, *[calls] * RANKS)
+
+    def test_rank_that_waited(self):
+        """A rank is stopped while it waits for a message."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("broadcast:0"))
+            stat = pathlib.Path(f"/proc/{ranks[3].pid}/stat")
+            wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "S", "rank 3 sleeps")
+            ranks[3].send(signal.SIGSTOP)
+            for rank in ranks[:3]:
+                rank.resume()
+            for rank in ranks[1:3]:
+                self.blames(rank, "broadcast:0", 3, self.STALLED, SHORT + 2 * SOON)
+
+        warm = "reduce:0 broadcast:0"
+        calls = f"{warm} hold timeout:{SHORT} {warm} hold"
+        self.each((None,), body, f"{warm} hold {warm}", calls, calls, f"{warm} receive:0")
+
+    def test_end_of_the_world(self):
+        """Rank 0 waits for a stopped rank before it ends the store, but not longer than the timeout."""
+        self.settings = {"MUSTER_TIMEOUT_MS": SHORT}
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[1].send(signal.SIGSTOP)
+            ranks[0].resume()
+            step = ranks[0].step("destroy")
+            self.assertGreaterEqual(step.ms, SHORT - 100)
+            self.assert_within(step, SHORT + SOON)
+
+        self.each((None,), body, "sum hold destroy", "sum hold")
+
+
+class Waits(BlameTest):
+    """A rank that does not call is named, not one that waits for it."""
+
+    hosted = False
+
+    def test_collective(self):
+        """Rank 1 waits for rank 0, which waits for rank 2 in an earlier call."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("broadcast:0"))
+            for rank in ranks[:2]:
+                rank.resume()
+            self.blames(ranks[1], "broadcast:0", 2, ("MST_ERR_STALLED",), SHORT + SOON)
+
+        warm = "reduce:0 broadcast:0 hold"
+        first, second = f"{warm} reduce:0", f"{warm} timeout:{SHORT} reduce:0 broadcast:0"
+        self.each((None, "abc"), body, first, second, warm)
+
+    def test_message(self):
+        """Rank 1 waits for a message of rank 0, which waits for one of rank 2."""
+
+        def body(ranks):
+            self.blames(ranks[1], "receive:0", 2, ("MST_ERR_STALLED",), SHORT + SOON)
+
+        self.each(("abc",), body, "sum receive:2", f"sum timeout:{SHORT} receive:0", "sum hold")
+
+    def test_wait_that_is_over(self):
+        """Rank 0 has waited for rank 2 for long, but does not any more."""
+
+        def body(ranks):
+            self.assert_ok(ranks[0].step("sum"))
+            url = f"tcp://127.0.0.1:{self.port}"
+            wait_until(lambda: any(key.endswith("/wait/0") for key in self.keys(url)), "rank 0 reports its wait")
+            ranks[2].resume()
+            self.assert_ok(ranks[0].step("receive:2"))
+            ranks[1].resume()
+            self.blames(ranks[1], "receive:0", 0, ("MST_ERR_STALLED",), SHORT + SOON)
+
+        self.each(("abc",), body, "sum receive:2 hold", f"sum hold timeout:{SHORT} receive:0", "sum hold send:0 hold")
+
+    def test_end_of_a_wait(self):
+        """mst_wait gives up before the operation does, and names the rank for which that waits."""
+
+        def body(ranks):
+            for action in ("wait_message:300", "wait:300"):
+                step = self.blames(ranks[0], action, 1, ("MST_ERR_TIMEOUT",), SOON)
+                self.assertRegex(step.message, r"is not done yet; it waits for rank 1 \(")
+
+        self.each((None, "ab"), body, "sum wait_message:300 wait:300", "sum hold")
+
+
+if __name__ == "__main__":
+    main()
