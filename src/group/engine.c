@@ -10,10 +10,12 @@
 
 /* A rank is lost, and so is the store, which cannot report it. */
 static void note_gone(struct msi_world *world, int rank) {
+    const struct msi_member *members = world->members.members;
+    bool silent = world->hosted && members[rank].host == members[0].host && msi_store_is_silent(world->store);
     pthread_mutex_lock(&world->lock);
     if (!world->lost_ranks[rank].order)
         world->lost_ranks[rank] =
-            (struct msi_lost_rank){'D', INT_MAX}; /* after all events that it reported */
+            (struct msi_lost_rank){'D', INT_MAX, silent}; /* after all events that it reported */
     pthread_mutex_unlock(&world->lock);
 }
 

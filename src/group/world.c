@@ -222,13 +222,21 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
     st = MST_ERR_STORE_LOST;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
+    bool silent = msi_store_is_silent(world->store);
     if (!world->hosted)
         return msi_fail(st, "find out why it ended, then open the world again",
-                        "the store of this world at %s is lost", world->where);
+                        "the store of this world at %s is lost%s", world->where,
+                        silent ? ": its host does not answer" : "");
     const struct msi_member *host = &world->members.members[0];
-    st = msi_fail(st, "look at rank 0's own output, then open the world again",
-                  "rank 0 (host %s, pid %d) died or left; it hosted the store of this world", host->host_name,
-                  host->pid);
+    if (silent)
+        st = msi_fail(
+            st, "check that host and the network, then open the world again",
+            "rank 0 (host %s, pid %d) is lost with the store of this world: its host does not answer",
+            host->host_name, host->pid);
+    else
+        st = msi_fail(st, "look at rank 0's own output, then open the world again",
+                      "rank 0 (host %s, pid %d) died or left; it hosted the store of this world",
+                      host->host_name, host->pid);
     return msi_blame(st, 0);
 }
 

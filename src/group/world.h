@@ -26,8 +26,9 @@ enum { MSI_GROUP_NAME_MAX = 64 };
 
 /* How a rank was lost. */
 struct msi_lost_rank {
-    char event; /* 'D' died, 'L' left, 'F' failed to join */
-    int order;  /* 1 for the first lost rank of the world; 0: not lost */
+    char event;  /* 'D' died, 'L' left, 'F' failed to join */
+    int order;   /* 1 for the first lost rank of the world; 0: not lost */
+    bool silent; /* died: its host does not answer */
 };
 
 struct msi_world {

@@ -32,7 +32,7 @@ class NodesInNamespaces(ToolTest):
     def node(self, space, *args, nnodes=3, n=1):
         command = [*self.spaces.inside(space), MUSTER, "run", "--nnodes", str(nnodes), "-n", str(n)]
         command += ["--rdzv-endpoint", f"10.77.0.1:{PORT}", *map(str, args)]
-        env = self.environment({"MUSTER_FORCE_HOST": space, "MUSTER_STORE_SILENCE_S": str(SILENCE)})
+        env = self.environment({"MUSTER_FORCE_HOST": space, "MUSTER_TCP_TIMEOUT_S": str(SILENCE)})
         process = subprocess.Popen(
             command,
             env=env,
