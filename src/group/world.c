@@ -214,14 +214,8 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **group) {
     return msi_call_leave(entered, st);
 }
 
-mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
-                          size_t n) {
-    mst_status st = MST_ERR_STORE_LOST;
-    if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
-        st = msi_store_exec(world->store, wait, x, n);
-    if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
-    st = MST_ERR_STORE_LOST;
-    atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
+mst_status msi_world_fail_store(struct msi_world *world) {
+    const mst_status st = MST_ERR_STORE_LOST;
     bool silent = msi_store_is_silent(world->store);
     if (!world->hosted)
         return msi_fail(st, "find out why it ended, then open the world again",
@@ -229,15 +223,24 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
                         silent ? ": its host does not answer" : "");
     const struct msi_member *host = &world->members.members[0];
     if (silent)
-        st = msi_fail(
-            st, "check that host and the network, then open the world again",
-            "rank 0 (host %s, pid %d) is lost with the store of this world: its host does not answer",
-            host->host_name, host->pid);
+        msi_fail(st, "check that host and the network, then open the world again",
+                 "rank 0 (host %s, pid %d) is lost with the store of this world: its host does not answer",
+                 host->host_name, host->pid);
     else
-        st = msi_fail(st, "look at rank 0's own output, then open the world again",
-                      "rank 0 (host %s, pid %d) died or left; it hosted the store of this world",
-                      host->host_name, host->pid);
+        msi_fail(st, "look at rank 0's own output, then open the world again",
+                 "rank 0 (host %s, pid %d) died or left; it hosted the store of this world", host->host_name,
+                 host->pid);
     return msi_blame(st, 0);
+}
+
+mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
+                          size_t n) {
+    mst_status st = MST_ERR_STORE_LOST;
+    if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed))
+        st = msi_store_exec(world->store, wait, x, n);
+    if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
+    atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
+    return msi_world_fail_store(world);
 }
 
 void msi_world_close(struct msi_world *world, msi_printer print) {

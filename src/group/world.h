@@ -274,6 +274,9 @@ mst_status msi_group_check_abort(mst_group *group);
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);
 
+/* Fails because the store is lost. */
+mst_status msi_world_fail_store(struct msi_world *world);
+
 /* Reads the world's events. */
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);
 /* The event of a lost rank, as in struct msi_lost_rank; 0: not lost, as far as events were read. */
