@@ -66,7 +66,8 @@
     X(tcp_streams, "MUSTER_TCP_STREAMS", AUTO, "auto", 1, 16,                                                \
       "Connections between two ranks of different hosts; auto: 4, shared by a group's ranks on a host.")     \
     X(tcp_timeout_s, "MUSTER_TCP_TIMEOUT_S", NUMBER, "30", 3, 86400,                                         \
-      "Seconds without an answer from another host after which its ranks, or the store, count as lost.")     \
+      "Seconds without an answer from another host after which its ranks, or the store, count as lost; "     \
+      "must be equal on all ranks.")                                                                         \
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as different hosts, even if they could share memory.")              \
     X(prof, "MUSTER_PROF", NUMBER, "0", 0, 1,                                                                \

@@ -268,17 +268,20 @@ static void disconnect(struct msi_conn *conn) {
 
 void msi_conn_close(struct msi_conn *conn, bool disconnected) {
     struct msi_server *server = conn->server;
-    bool returns = disconnected && !conn->detached && msi_session_may_return(conn);
+    bool kept = disconnected && !conn->detached && msi_session_is_kept(conn);
     msi_timer_clear(&conn->stall);
     if (!conn->detached) disconnect(conn);
     msi_list_remove(&conn->node);
-    if (returns) {
+    if (disconnected && !(kept && conn->error)) {
+        conn->forgotten |= conn->has_on_disconnect;
+        msi_conn_apply_on_disconnect(conn);
+    }
+    if (kept) {
         msi_session_detach(conn);
         return;
     }
     server->n_detached -= conn->detached;
     server->buffered -= conn->accounted;
-    if (disconnected) msi_conn_apply_on_disconnect(conn);
     msi_buf_free(&conn->on_disconnect_key);
     msi_buf_free(&conn->on_disconnect_value);
     msi_buf_free(&conn->on_silence_value);

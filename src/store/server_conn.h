@@ -39,6 +39,7 @@ struct msi_server {
     struct msi_list busy;                 /* sent a request in this iteration */
     struct msi_list detached;             /* sessions without a connection; see server_session.c */
     size_t n_detached;
+    int64_t overflowed_until; /* a session may have been forgotten too early, until that time */
     size_t n_busy;
     size_t n_conns, n_own; /* n_own: those in dialect M */
     bool resuming;
@@ -118,8 +119,8 @@ void msi_conn_apply_on_disconnect(struct msi_conn *conn);
 
 /* Answers SESSION. */
 void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req);
-/* May the client of a lost connection connect again? Otherwise it has ended. */
-bool msi_session_may_return(const struct msi_conn *conn);
+/* Is the session to be kept after the connection has ended? */
+bool msi_session_is_kept(struct msi_conn *conn);
 /* After the connection was closed: keeps the session until the client connects again or the time is over. */
 void msi_session_detach(struct msi_conn *conn);
 /* Begins a batch of requests, or repeats it. */

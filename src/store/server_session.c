@@ -3,10 +3,12 @@
  * continues.
  *
  * The end of file means that the client has closed its connection or has died: its on_disconnect value is
- * applied at once. After an error, as a reset, the client may be alive. The connection stays as a detached
- * session, without a socket: until the grace time is over and its on_disconnect value is applied, and then
- * for as long as the client may take to detect the loss and to repeat a request. Thereby a request is
- * executed once, or its client gets an error.
+ * applied at once. After an error, as a reset, the client may be alive: the value is applied after the grace
+ * time, unless the client has returned.
+ *
+ * In both cases the connection stays as a detached session, without a socket, for as long as its client may
+ * take to detect the loss and to repeat its last batch. Thereby a request is executed once, or its client gets
+ * an error. A client that closes its connection in order ends the session before.
  */
 #include "os/clock.h"
 #include "os/socket.h"
@@ -60,8 +62,9 @@ void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req) {
     if (req->number != MSI_SESSION_NEW) old = find_in(&server->detached, conn, req->key);
     if (req->number != MSI_SESSION_NEW && !old) old = find_in(&server->conns, conn, req->key);
     mst_status st = MST_OK;
-    if (old && old->forgotten) st = MST_ERR_STATE;
     if (!old && req->number == MSI_SESSION_EXISTS) st = MST_ERR_NOT_FOUND;
+    if (old ? old->forgotten : req->number != MSI_SESSION_NEW && msi_now() < server->overflowed_until)
+        st = MST_ERR_STATE;
     msi_buf_add_u8(&conn->out, (uint8_t)st);
     if (st != MST_OK) {
         msi_conn_doom(conn, NULL); /* the requests that follow must not be executed */
@@ -72,9 +75,17 @@ void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req) {
     if (old) take_over(conn, old);
 }
 
-bool msi_session_may_return(const struct msi_conn *conn) {
-    return conn->in_session && conn->error && !msi_socket_is_local(conn->source.fd) &&
-           conn->server->n_detached < DETACHED_MOST;
+/* How long sessions are kept, in nanoseconds. */
+static int64_t keep_ns(void) {
+    return msi_socket_timeout() * INT64_C(1000000000);
+}
+
+bool msi_session_is_kept(struct msi_conn *conn) {
+    struct msi_server *server = conn->server;
+    if (!conn->in_session || msi_socket_is_local(conn->source.fd)) return false;
+    if (server->n_detached < DETACHED_MOST && msi_server_has_room(server, 0)) return true;
+    server->overflowed_until = msi_now() + keep_ns();
+    return false;
 }
 
 static void on_time(struct msi_timer *timer) {
@@ -84,13 +95,13 @@ static void on_time(struct msi_timer *timer) {
         return;
     }
     conn->forgotten = true;
-    msi_timer_set(conn->server->loop, timer, msi_deadline(msi_socket_timeout() * INT64_C(1000)));
+    msi_timer_set(conn->server->loop, timer, msi_now() + keep_ns());
     msi_conn_apply_on_disconnect(conn);
 }
 
 void msi_session_detach(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
-    int64_t ms = conn->has_on_disconnect ? msi_socket_grace_ms() : msi_socket_timeout() * INT64_C(1000);
+    int64_t ns = conn->has_on_disconnect ? msi_socket_grace_ms() * 1000000 : keep_ns();
     conn->detached = true;
     server->n_detached++;
     msi_list_push(&server->detached, &conn->node);
@@ -99,11 +110,12 @@ void msi_session_detach(struct msi_conn *conn) {
     conn->accounted = conn->kept;
     server->buffered += conn->accounted;
     msi_timer_init(&conn->stall, on_time);
-    msi_timer_set(server->loop, &conn->stall, msi_deadline(ms));
+    msi_timer_set(server->loop, &conn->stall, msi_now() + ns);
 }
 
 void msi_session_batch(struct msi_conn *conn, int64_t number) {
     conn->repeat_at = 0;
+    if (number == MSI_BATCH_LAST) conn->in_session = false;
     if (number == conn->batch) return;
     conn->batch = number;
     conn->forgotten = false;

@@ -485,8 +485,18 @@ mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi
     return MST_OK;
 }
 
+/* The server need not keep the session. If the message does not arrive, it keeps it for some time. */
+static void leave(struct msi_store_conn *conn) {
+    struct msi_store_req last = {.op = MSI_OP_BATCH, .number = MSI_BATCH_LAST};
+    conn->out.len = 0;
+    if (!msi_store_encode(&conn->out, conn->dialect, &last) || conn->out.failed) return;
+    ssize_t n = msi_send(conn->fd, conn->out.data, conn->out.len);
+    (void)n;
+}
+
 void msi_store_conn_close(struct msi_store_conn *conn) {
     if (!conn) return;
+    if (conn->has_session && !conn->broken && !conn->local) leave(conn);
     if (conn->fd >= 0) close(conn->fd);
     msi_buf_free(&conn->out);
     msi_buf_free(&conn->in);

@@ -67,7 +67,7 @@
  *                on_disconnect value and the replies of its last batch. MST_ERR_NOT_FOUND: the session should
  *                exist and does not. MST_ERR_STATE: it cannot be continued. The connection ends then.
  * BATCH          has no reply, and begins a number of requests that are executed once. With the same number
- *                again, those that were executed are answered as before.
+ *                again, those that were executed are answered as before. The number 0 ends the session.
  */
 
 #define MSI_STORE_OP_ID(name, a, c, request, reply, waits, once) MSI_OP_##name,
@@ -90,6 +90,8 @@ struct msi_op_row {
 enum { MSI_SESSION_BYTES = 16 }; /* of the key of SESSION */
 /* The number of SESSION. */
 enum { MSI_SESSION_NEW, MSI_SESSION_EXISTS, MSI_SESSION_MAY_EXIST };
+/* The number of BATCH before the client closes the connection. */
+enum { MSI_BATCH_LAST = 0 };
 extern const struct msi_op_row msi_ops[MSI_OP_COUNT];
 
 struct msi_store_limits {

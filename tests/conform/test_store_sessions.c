@@ -26,14 +26,16 @@ struct proxy {
     struct pair pairs[PAIRS];
     pthread_mutex_t lock; /* of what follows */
     long left[2];         /* bytes from a side until all connections are reset; -1: no limit */
-    bool reset_now, refuse, stop;
+    bool reset_now, refuse, stop, close_server;
     int resets;
 };
 
-static void reset_pair(struct pair *pair) {
+/* close_server: the server gets an end of file instead of a reset. */
+static void reset_pair(struct pair *pair, bool close_server) {
     struct linger reset = {.l_onoff = 1};
     for (int side = 0; side < 2; side++) {
         if (pair->fds[side] < 0) continue;
+        if (side == 1 && close_server) shutdown(pair->fds[side], SHUT_WR);
         setsockopt(pair->fds[side], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         close(pair->fds[side]);
         pair->fds[side] = -1;
@@ -45,7 +47,7 @@ static void reset_all(struct proxy *proxy) {
     int before = proxy->resets;
     for (int i = 0; i < PAIRS; i++) {
         proxy->resets += proxy->pairs[i].fds[0] >= 0;
-        reset_pair(&proxy->pairs[i]);
+        reset_pair(&proxy->pairs[i], proxy->close_server);
     }
     if (proxy->resets == before) return; /* reset the next one */
     proxy->left[0] = proxy->left[1] = -1;
@@ -73,7 +75,7 @@ static void forward(struct proxy *proxy, struct pair *pair, int side) {
     if (most && n == 0) {
         shutdown(pair->fds[!side], SHUT_WR);
         pair->ended[side] = true;
-        if (pair->ended[!side]) reset_pair(pair);
+        if (pair->ended[!side]) reset_pair(pair, true);
         return;
     }
     if (n > 0) send(pair->fds[!side], bytes, (size_t)n, MSG_NOSIGNAL);
@@ -234,6 +236,13 @@ static void requests_without_reply_are_executed_once(void **state) {
     a_request_is_executed_once(state, 1);
 }
 
+/* A middlebox may close one side and reset the other. */
+static void requests_are_executed_once_if_the_server_gets_the_end_of_file(void **state) {
+    struct setup *s = *state;
+    s->proxy.close_server = true; /* read by the proxy after its next order */
+    a_request_is_executed_once(state, 1);
+}
+
 struct arrival {
     mst_store *store;
     int64_t number;
@@ -314,6 +323,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         with_proxy(requests_that_are_cut_are_executed_once),
         with_proxy(requests_without_reply_are_executed_once),
+        with_proxy(requests_are_executed_once_if_the_server_gets_the_end_of_file),
         with_proxy(a_barrier_counts_once),
         with_proxy(a_connection_that_was_reset_long_ago),
         with_proxy(a_reset_does_not_apply_the_value),
