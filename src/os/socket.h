@@ -27,7 +27,7 @@
  */
 mst_status msi_listen(const struct msi_address *address, int *fd, int *port);
 
-/* One attempt to connect to each address of the name. MST_ERR_UNREACHABLE: *error has the last errno, or 0. */
+/* Tries each address of the name once. MST_ERR_UNREACHABLE: *error has the last errno, or 0. */
 mst_status msi_connect_once(const struct msi_address *address, bool local, const struct msi_wait *wait,
                             int *fd, int *error);
 

@@ -7,8 +7,8 @@
  * time, unless the client has returned.
  *
  * In both cases the connection stays as a detached session, without a socket, for as long as its client may
- * take to detect the loss and to repeat its last batch. Thereby a request is executed once, or its client gets
- * an error. A client that closes its connection in order ends the session before.
+ * take to detect the loss and to repeat its last batch. Thereby a request is executed once, or its client
+ * gets an error. A client that closes its connection in order ends the session before.
  */
 #include "os/clock.h"
 #include "os/socket.h"

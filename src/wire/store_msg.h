@@ -62,8 +62,8 @@
  * GUARD          the next request that waits fails with MST_ERR_PEER_LOST once the key's value is longer than
  *                the number.
  * WAIT_GET       WAIT and MULTI_GET in one.
- * SESSION        follows HELLO: names the connection by a random key. A client whose connection was lost opens
- *                another one with the same key. It continues the first one: the server has kept its
+ * SESSION        follows HELLO: names the connection by a random key. A client whose connection was lost
+ *                opens another one with the same key. It continues the first one: the server has kept its
  *                on_disconnect value and the replies of its last batch. MST_ERR_NOT_FOUND: the session should
  *                exist and does not. MST_ERR_STATE: it cannot be continued. The connection ends then.
  * BATCH          has no reply, and begins a number of requests that are executed once. With the same number

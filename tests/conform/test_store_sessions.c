@@ -13,7 +13,7 @@
 
 enum { PAIRS = 16, TIMEOUT_S = 3 };
 
-/* One connection through the proxy. side 0 is the client's, 1 the server's; moved counts bytes from a side. */
+/* One connection through the proxy. Side 0 is the client's, 1 the server's. */
 struct pair {
     int fds[2];
     bool ended[2];
@@ -239,7 +239,9 @@ static void requests_without_reply_are_executed_once(void **state) {
 /* A middlebox may close one side and reset the other. */
 static void requests_are_executed_once_if_the_server_gets_the_end_of_file(void **state) {
     struct setup *s = *state;
-    s->proxy.close_server = true; /* read by the proxy after its next order */
+    pthread_mutex_lock(&s->proxy.lock);
+    s->proxy.close_server = true;
+    pthread_mutex_unlock(&s->proxy.lock);
     a_request_is_executed_once(state, 1);
 }
 
