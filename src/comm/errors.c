@@ -34,7 +34,9 @@ static bool spares_the_comm(const struct mst_work *work, mst_status status) {
 
 void msi_comm_keep(struct msi_comm *comm, struct msi_failure *f, mst_status status, int culprit) {
     const mst_error_info *info = mst_last_error();
-    f->culprit = culprit;
+    /* The message may blame a rank that was lost before this one: the other ranks must blame the same. */
+    int blamed = info->culprit >= 0 ? msi_comm_rank_of(comm, info->culprit) : -1;
+    f->culprit = blamed >= 0 ? blamed : culprit;
     f->global = info->culprit;
     if (f->global < 0 && culprit >= 0) f->global = msi_comm_global(comm, culprit);
     snprintf(f->message, sizeof f->message, "%s", info->message);
