@@ -27,6 +27,7 @@ static struct msi_server *make_server(void) {
     msi_list_init(&server->ready);
     msi_list_init(&server->unsent);
     msi_list_init(&server->busy);
+    msi_list_init(&server->detached);
     server->max_total = MAX_TOTAL;
     server->stall_ns = INT64_C(3600) * 1000000000;
     server->limits = (struct msi_store_limits){

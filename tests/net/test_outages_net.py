@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from harness import DEADLINE, SLOWER, main, wait_until
+from harness import DEADLINE, MUSTER, SLOWER, main, wait_until
 from test_netns import PORT, NetnsTest
 
 TIMEOUT = 3  # seconds: MUSTER_TCP_TIMEOUT_S
@@ -27,12 +27,13 @@ class OutageTest(NetnsTest):
         super().setUp()
         self.undo = []  # commands that restore the network
 
-    def start(self, *actions, layout=layout, **env):
+    def start(self, *actions, layout=layout, missing=0, **env):
         ranks = []
+        size = len(layout) + missing
         for rank, space in enumerate(layout):
             prefix = [*self.spaces.inside(space), "unshare", "--uts", "sh", "-c", f'hostname host-{space}; exec "$@"', "sh"]
             extra = {"MUSTER_FORCE_HOST": space, "MUSTER_TCP_TIMEOUT_S": TIMEOUT, **env}
-            ranks.append(self.tcp(rank, len(layout), f"tcp://10.77.0.1:{PORT}", *actions, prefix=prefix, env=extra))
+            ranks.append(self.tcp(rank, size, f"tcp://10.77.0.1:{PORT}", *actions, prefix=prefix, env=extra))
         return ranks
 
     def cut(self, space, how):
@@ -121,6 +122,27 @@ class Outages(OutageTest):
             since = self.cut("c", "drop")
             for r, rank in enumerate(ranks):
                 check(r, rank.step("barriers"), since)
+
+    def test_while_the_world_forms(self):
+        """Ranks that wait for others to join lose the store."""
+        with self.ended():
+            ranks = self.start("init", layout="abc", missing=1)
+            wait_until(lambda: all(self.has_joined(r) for r in range(3)), "three ranks have joined")
+            try:
+                since = self.cut("a", "drop")
+                step = ranks[0].step("init")
+                self.assert_failed(step, "MST_ERR_PEER_LOST", r"rank [12] \(host host-[bc], pid \d+\) was lost, .* does not answer")
+                self.check_time(step, since)
+                for rank in ranks[1:]:
+                    step = rank.step("init")
+                    self.assert_failed(step, "MST_ERR_STORE_LOST", f"10.77.0.1:{PORT}")
+                    self.check_time(step, since, TIMEOUT + 2 * SLACK)
+            finally:
+                self.mend()
+
+    def has_joined(self, rank):
+        command = [*self.spaces.inside("a"), MUSTER, "store", "check", "--host", "10.77.0.1", "--port", str(PORT)]
+        return subprocess.run([*command, f"muster/job.0/1/rank/{rank}"], capture_output=True, timeout=DEADLINE).returncode == 0
 
     def test_hosts_that_reach_the_store_but_not_each_other(self):
         with self.ranks("~barriers=1000000", "hold", layout="abc") as ranks:
