@@ -206,6 +206,7 @@ static bool add_handshake(struct msi_store_conn *conn) {
         msi_store_encode(&conn->out, MSI_DIALECT_C, &validate);
     if (handshake == MSI_HANDSHAKE_NONE || conn->dialect != MSI_DIALECT_M) return false;
     msi_store_encode(&conn->out, MSI_DIALECT_C, &hello);
+    if (conn->local) return true; /* needs no session: no network resets it */
     struct msi_store_req session = {.op = MSI_OP_SESSION,
                                     .key = msi_str(conn->session, sizeof conn->session),
                                     .number = conn->has_session    ? MSI_SESSION_EXISTS
@@ -243,6 +244,7 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     bool first = atomic_compare_exchange_strong_explicit(&conn->target->identity, &unknown, identity,
                                                          memory_order_relaxed, memory_order_relaxed);
     if (!first && unknown != identity) return lost(conn, 0, "another store has its address");
+    if (conn->local) return MST_OK;
     struct msi_store_rpc session = {.req = {.op = MSI_OP_SESSION}};
     st = read_one(conn, wait, &session);
     msi_buf_free(&session.reply);
@@ -268,7 +270,7 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
                             size_t n) {
     enum msi_handshake handshake = conn->handshake;
     bool expects_hello = add_handshake(conn);
-    if (conn->dialect == MSI_DIALECT_M) add_batch(conn, x, n);
+    if (conn->dialect == MSI_DIALECT_M && !conn->local) add_batch(conn, x, n);
     for (size_t i = 0; i < n; i++)
         if (!msi_store_encode(&conn->out, conn->dialect, &x[i].req)) {
             conn->out.len = 0;
