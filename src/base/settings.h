@@ -67,6 +67,9 @@
       "ranks.")                                                                                              \
     X(tcp_streams, "MUSTER_TCP_STREAMS", AUTO, "auto", 1, 16,                                                \
       "Connections between two ranks of different hosts; auto: 4, shared by a group's ranks on a host.")     \
+    X(tcp_timeout_s, "MUSTER_TCP_TIMEOUT_S", NUMBER, "30", 3, 86400,                                         \
+      "Seconds without an answer from another host after which its ranks, or the store, count as lost; "     \
+      "must be equal on all ranks.")                                                                         \
     X(force_host, "MUSTER_FORCE_HOST", TEXT, "", 0, 0,                                                       \
       "Ranks with different values count as different hosts, even if they could share memory.")              \
     X(prof, "MUSTER_PROF", NUMBER, "0", 0, 1,                                                                \
@@ -87,8 +90,6 @@
       "Memory limit of the store server, for keys, values and unsent replies, in bytes.")                    \
     X(store_stall_ms, "MUSTER_STORE_STALL_MS", NUMBER, "30000", 10, 86400000,                                \
       "How long a store client may leave a message incomplete or a reply unread, in milliseconds.")          \
-    X(store_silence_s, "MUSTER_STORE_SILENCE_S", NUMBER, "30", 2, 86400,                                     \
-      "Seconds of silence after which a host counts as disconnected from the store.")                        \
     X(store_linger_ms, "MUSTER_STORE_LINGER_MS", NUMBER, "30000", 0, 86400000,                               \
       "How long the rank that hosts the store waits at the end for other ranks to leave, in milliseconds.")
 

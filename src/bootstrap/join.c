@@ -199,11 +199,13 @@ static mst_status explain_refusal(struct join *join, mst_status lost) {
 
 /* From here on the store reports the death of this rank to the others. */
 static mst_status set_on_disconnect(struct join *join) {
-    char key[MSI_KEY_MAX], event[32];
+    char key[MSI_KEY_MAX], event[32], silent[32];
     snprintf(event, sizeof event, "D %d\n", join->spec->rank);
+    snprintf(silent, sizeof silent, "D %d " MSI_EVENT_SILENT "\n", join->spec->rank);
     struct msi_store_rpc x = {.req = {.op = MSI_OP_ON_DISCONNECT,
                                       .key = msi_key(key, "%sevents", join->prefix),
-                                      .value = msi_cstr(event)}};
+                                      .value = msi_cstr(event),
+                                      .desired = msi_cstr(silent)}};
     mst_status st = msi_store_exec(join->store, join->wait, &x, 1);
     msi_store_rpc_free(&x, 1);
     return st == MST_ERR_STORE_LOST || st == MST_ERR_LIMIT ? explain_refusal(join, st) : st;

@@ -80,7 +80,9 @@ mst_status msi_events_explain(struct mst_store *store, const char *prefix, struc
         if (event.kind != 'F')
             return msi_blame(msi_fail(MST_ERR_PEER_LOST, "look at that rank's own output",
                                       "%s %s while the world was forming", who,
-                                      event.kind == 'D' ? "died" : "left"),
+                                      event.silent        ? "was lost, because its host does not answer,"
+                                      : event.kind == 'D' ? "died"
+                                                          : "left"),
                              event.rank);
         bool backend = event.status == MST_ERR_MISMATCH;
         bool plain = event.status == MST_ERR_DUPLICATE_RANK || event.status == MST_ERR_WORLD_SIZE ||
@@ -113,7 +115,7 @@ void msi_join_post(struct mst_store *store, const char *prefix, int rank, char k
     char key[MSI_KEY_MAX];
     struct msi_saved_error error;
     msi_error_save(&error, mst_last_error()->status);
-    struct msi_event event = {kind, rank, error.status, error.culprit, msi_cstr(error.message)};
+    struct msi_event event = {kind, rank, error.status, error.culprit, msi_cstr(error.message), false};
     struct msi_buf line = {0};
     msi_event_write(&line, &event);
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};

@@ -160,6 +160,8 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     void *context = comm->hooks.context;
     char who[200], store[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
+    int pause = 1; /* the store usually learns of a death within a millisecond */
+    mst_status more;
     do {
         /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
         int culprit;
@@ -169,7 +171,9 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
         int other = only_it ? comm->hooks.unreported(context) : find_lost(comm);
         if (other >= 0) return msi_comm_say_lost(comm, other, false);
-    } while (silent_host(comm) < 0 && msi_wait_pause(&wait, CUT_OFF_MS / 10, "") == MST_OK);
+        more = msi_wait_pause(&wait, pause, "");
+        pause = pause * 2 < CUT_OFF_MS / 10 ? pause * 2 : CUT_OFF_MS / 10;
+    } while (more == MST_OK && silent_host(comm) < 0);
     if (msi_comm_has_left(comm, rank)) return msi_comm_say_lost(comm, rank, only_it);
     msi_comm_show(comm, rank, who, sizeof who);
     if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)

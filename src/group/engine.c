@@ -17,10 +17,12 @@ enum { NOTED = 1 << 30, IMPLIED = INT_MAX }; /* orders of losses that the store 
  * the end of the store tells it, counts last: the rank may have ended because of the others.
  */
 static void note_gone(struct msi_world *world, int rank, bool implied) {
+    const struct msi_member *members = world->members.members;
+    bool silent = world->hosted && members[rank].host == members[0].host && msi_store_is_silent(world->store);
     pthread_mutex_lock(&world->lock);
     struct msi_lost_rank *lost = &world->lost_ranks[rank];
     if (!lost->order || (lost->order == IMPLIED && !implied))
-        *lost = (struct msi_lost_rank){'D', implied ? IMPLIED : NOTED + world->noted++};
+        *lost = (struct msi_lost_rank){'D', implied ? IMPLIED : NOTED + world->noted++, silent};
     pthread_mutex_unlock(&world->lock);
 }
 

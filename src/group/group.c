@@ -259,7 +259,7 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
         struct msi_event event;
         for (int order = 1; msi_event_next(&text, &event); order++)
             if (event.rank < world->size && event.rank != world->rank && !world->lost_ranks[event.rank].order)
-                world->lost_ranks[event.rank] = (struct msi_lost_rank){event.kind, order};
+                world->lost_ranks[event.rank] = (struct msi_lost_rank){event.kind, order, event.silent};
         world->events_seen = (int64_t)events.n;
         pthread_mutex_unlock(&world->lock);
     }
@@ -267,9 +267,25 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
     return st;
 }
 
+static mst_status fail_silent(const mst_group *group, int rank) {
+    char show[96];
+    const struct msi_member *m = &group->world->members.members[rank];
+    if (msi_store_is_silent(group->world->store))
+        return msi_world_fail_store(group->world); /* its host, too */
+    mst_status st =
+        msi_fail(MST_ERR_PEER_LOST, "check that host and the network",
+                 "rank %d (host %s, pid %d) is lost: its host does not answer; %s cannot continue", rank,
+                 m->host_name, m->pid, msi_group_show(group, show, sizeof show));
+    return msi_blame(st, rank);
+}
+
 mst_status msi_group_fail_lost(const mst_group *group, int rank, char event) {
     char show[96];
     const struct msi_member *m = &group->world->members.members[rank];
+    pthread_mutex_lock(&group->world->lock);
+    bool silent = group->world->lost_ranks[rank].silent;
+    pthread_mutex_unlock(&group->world->lock);
+    if (silent) return fail_silent(group, rank);
     mst_status st =
         msi_fail(MST_ERR_PEER_LOST,
                  event == 'D' ? "look at that rank's own output; the group must be recreated without it"

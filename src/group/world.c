@@ -327,21 +327,32 @@ static mst_status exec(struct msi_world *world, const struct msi_wait *wait, str
     return st;
 }
 
+mst_status msi_world_fail_store(struct msi_world *world) {
+    const mst_status st = MST_ERR_STORE_LOST;
+    bool silent = msi_store_is_silent(world->store);
+    if (!world->hosted)
+        return msi_fail(st, "find out why it ended, then open the world again",
+                        "the store of this world at %s is lost%s", world->where,
+                        silent ? ": its host does not answer" : "");
+    const struct msi_member *host = &world->members.members[0];
+    if (silent)
+        msi_fail(st, "check that host and the network, then open the world again",
+                 "rank 0 (host %s, pid %d) is lost with the store of this world: its host does not answer",
+                 host->host_name, host->pid);
+    else
+        msi_fail(st, "look at rank 0's own output, then open the world again",
+                 "rank 0 (host %s, pid %d) died or left; it hosted the store of this world", host->host_name,
+                 host->pid);
+    return msi_blame(st, 0);
+}
+
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed)) st = exec(world, wait, x, n);
     if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
-    st = MST_ERR_STORE_LOST;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
-    if (!world->hosted)
-        return msi_fail(st, "find out why it ended, then open the world again",
-                        "the store of this world at %s is lost", world->where);
-    const struct msi_member *host = &world->members.members[0];
-    st = msi_fail(st, "look at rank 0's own output, then open the world again",
-                  "rank 0 (host %s, pid %d) died or left; it hosted the store of this world", host->host_name,
-                  host->pid);
-    return msi_blame(st, 0);
+    return msi_world_fail_store(world);
 }
 
 static void set_leave_by(struct msi_world *world, int64_t ms) {

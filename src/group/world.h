@@ -26,8 +26,9 @@ enum { MSI_GROUP_NAME_MAX = 64 };
 
 /* How a rank was lost. */
 struct msi_lost_rank {
-    char event; /* 'D' died, 'L' left, 'F' failed to join */
-    int order;  /* 1 for the first lost rank of the world; 0: not lost */
+    char event;  /* 'D' died, 'L' left, 'F' failed to join */
+    int order;   /* 1 for the first lost rank of the world; 0: not lost */
+    bool silent; /* died: its host does not answer */
 };
 
 struct msi_world {
@@ -299,6 +300,9 @@ mst_status msi_group_check_abort(mst_group *group);
 /* Runs requests on the world's store. After the store is lost, every call fails at once. */
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n);
+
+/* Fails because the store is lost. */
+mst_status msi_world_fail_store(struct msi_world *world);
 
 /* Reads the world's events. */
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 4096, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 500, SILENCE_SECONDS = 30 };
+enum { BACKLOG = 4096, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 500, LEAST_GRACE_MS = 1000, LOOK_MS = 250 };
+
+/* Only a setting: orders nothing. */
+static _Atomic int timeout_s = 30;
+
+void msi_socket_set_timeout(int seconds) {
+    atomic_store_explicit(&timeout_s, seconds, memory_order_relaxed);
+}
+
+int msi_socket_timeout(void) {
+    return atomic_load_explicit(&timeout_s, memory_order_relaxed);
+}
+
+int64_t msi_socket_grace_ms(void) {
+    int64_t sixth = (int64_t)msi_socket_timeout() * 1000 / 6;
+    return sixth > LEAST_GRACE_MS ? sixth : LEAST_GRACE_MS;
+}
 
 /* The first of four probes is sent after a third of the time. */
 static void probe_when_idle(int fd, int seconds) {
@@ -31,13 +48,39 @@ static void probe_when_idle(int fd, int seconds) {
 void msi_socket_tune(int fd) {
     int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    probe_when_idle(fd, SILENCE_SECONDS);
+    probe_when_idle(fd, msi_socket_timeout());
 }
 
-void msi_socket_expect(int fd, int seconds) {
+void msi_socket_expect(int fd) {
+    int seconds = msi_socket_timeout() * 2 / 3;
     unsigned ms = (unsigned)seconds * 1000;
     probe_when_idle(fd, seconds);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+/*
+ * An idle connection is probed by the kernel. One with data in flight is silent if they were sent again, and
+ * one with a full window if several probes of the window were not answered.
+ */
+bool msi_socket_is_silent(int fd, int64_t *next) {
+    enum { UNANSWERED = 2 };
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    int64_t now = msi_now();
+    if (now < *next) return false;
+    bool first = *next == 0;
+    *next = now + LOOK_MS * (int64_t)1000000;
+    if (first || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len)) return false;
+    unsigned limit = (unsigned)msi_socket_timeout() * 1000;
+    bool unanswered =
+        (info.tcpi_unacked && info.tcpi_retransmits >= UNANSWERED) || info.tcpi_probes > UNANSWERED;
+    return unanswered && info.tcpi_last_ack_recv >= limit && info.tcpi_last_data_recv >= limit;
+}
+
+bool msi_socket_is_local(int fd) {
+    int domain = 0;
+    socklen_t len = sizeof domain;
+    return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX;
 }
 
 /* The result of getaddrinfo; NULL, with the reason in *error. */
@@ -197,6 +240,17 @@ static mst_status connect_any(const struct addrinfo *found, bool local, const st
         st = connect_one(a, wait, fd, error);
         if (st != MST_ERR_UNREACHABLE) return st;
     }
+    return st;
+}
+
+mst_status msi_connect_once(const struct msi_address *address, bool local, const struct msi_wait *wait,
+                            int *fd, int *error) {
+    int lookup;
+    struct addrinfo *found = resolve(address, 0, &lookup);
+    *error = 0;
+    if (!found) return MST_ERR_UNREACHABLE;
+    mst_status st = connect_any(found, local, wait, fd, error);
+    freeaddrinfo(found);
     return st;
 }
 

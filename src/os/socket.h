@@ -1,6 +1,15 @@
 /*
  * socket.h - TCP sockets with deadlines. All sockets are non-blocking and close-on-exec, with TCP_NODELAY and
- * keep-alive probes that detect a dead host in about half a minute.
+ * keep-alive probes.
+ *
+ * A host that does not answer for MUSTER_TCP_TIMEOUT_S, T, is lost:
+ *
+ *   0        the last packet from it
+ *   2/3 T    connections to the store fail, and their clients try to connect again
+ *   5/6 T    they give up; the store reports the ranks of that host to all others
+ *   T        connections between ranks fail
+ *
+ * The store comes first, so that all survivors report the same rank.
  */
 #ifndef MSI_OS_SOCKET_H
 #define MSI_OS_SOCKET_H
@@ -18,6 +27,10 @@
  */
 mst_status msi_listen(const struct msi_address *address, int *fd, int *port);
 
+/* Tries each address of the name once. MST_ERR_UNREACHABLE: *error has the last errno, or 0. */
+mst_status msi_connect_once(const struct msi_address *address, bool local, const struct msi_wait *wait,
+                            int *fd, int *error);
+
 /*
  * Connects; tries every address of the name repeatedly, with growing pauses, until the wait ends:
  * MST_ERR_UNREACHABLE with the last error and the number of attempts, or MST_ERR_CANCELLED.
@@ -32,14 +45,31 @@ mst_status msi_connect(const struct msi_address *address, bool local, const stru
  */
 int msi_listen_local(int tcp_fd);
 
+/* Sets MUSTER_TCP_TIMEOUT_S for the sockets that this process opens from now on; returns it. */
+void msi_socket_set_timeout(int seconds);
+int msi_socket_timeout(void);
+/* How long a client of the store may take to connect again after its connection was lost. */
+int64_t msi_socket_grace_ms(void);
+
 /* Sets these options on an accepted socket. */
 void msi_socket_tune(int fd);
 
 /*
- * Closes a connection after its host has been silent for this time, also with unacknowledged data. Not for
- * links between ranks: a rank that computes may not read for a long time.
+ * For connections to the store: the kernel closes them after 2/3 of the timeout without an answer, also with
+ * unacknowledged data (TCP_USER_TIMEOUT). Not for links between ranks: that also closes a connection whose
+ * other end does not read, and a rank that computes may not read for a long time.
  */
-void msi_socket_expect(int fd, int seconds);
+void msi_socket_expect(int fd);
+
+/*
+ * For links between ranks: has the other host not acknowledged data for the whole timeout? Its kernel
+ * acknowledges also what its process does not read. Asks the kernel at most once in a while; *next is when,
+ * and 0 at first.
+ */
+bool msi_socket_is_silent(int fd, int64_t *next);
+
+/* Is it a Unix socket? Then both ends are on this host. */
+bool msi_socket_is_local(int fd);
 
 /* The other end as "address:port" or "pid 12 on this host", or "?"; returns out. */
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);

@@ -13,9 +13,7 @@ struct mst_cancel {
     int fd;
 };
 
-mst_status mst_cancel_new(mst_cancel **cancel) {
-    msi_call_begin("mst_cancel_new", NULL, msi_call_get_rank());
-    if (!cancel) return msi_fail(MST_ERR_INVALID, NULL, "cancel is NULL");
+mst_status msi_cancel_new(mst_cancel **cancel) {
     mst_cancel *made = malloc(sizeof *made);
     if (!made) return msi_fail_memory();
     made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -25,6 +23,11 @@ mst_status mst_cancel_new(mst_cancel **cancel) {
     }
     *cancel = made;
     return MST_OK;
+}
+
+mst_status mst_cancel_new(mst_cancel **cancel) {
+    msi_call_begin("mst_cancel_new", NULL, msi_call_get_rank());
+    return cancel ? msi_cancel_new(cancel) : msi_fail(MST_ERR_INVALID, NULL, "cancel is NULL");
 }
 
 void mst_cancel_fire(mst_cancel *cancel) {

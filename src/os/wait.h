@@ -19,6 +19,9 @@ struct msi_wait {
  */
 mst_status msi_wait_fd(const struct msi_wait *wait, int fd, short events, const char *what);
 
+/* mst_cancel_new for the library itself. */
+mst_status msi_cancel_new(mst_cancel **cancel);
+
 /* Is the token cancelled? */
 bool msi_wait_cancelled(const struct msi_wait *wait);
 

@@ -150,13 +150,13 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     msi_list_init(&server->ready);
     msi_list_init(&server->unsent);
     msi_list_init(&server->busy);
+    msi_list_init(&server->detached);
     server->tcp = server->local = (struct msi_listening){{on_client, -1}, server};
     server->spare_fd = server->reserve_fd = -1;
     do msi_random(&server->identity, sizeof server->identity);
     while (server->identity == 0);
     server->rank = msi_call_get_rank();
     server->max_total = (size_t)settings->store_max_total;
-    server->silence_s = (int)settings->store_silence_s;
     server->stall_ns = settings->store_stall_ms * 1000000;
     server->limits = msi_store_limits(settings);
     return server;
@@ -165,6 +165,8 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
 static void release(struct msi_server *server) {
     while (!msi_list_empty(&server->conns))
         msi_conn_close(msi_container(server->conns.next, struct msi_conn, node), false);
+    while (!msi_list_empty(&server->detached))
+        msi_conn_close(msi_container(server->detached.next, struct msi_conn, node), false);
     if (server->tcp.source.fd >= 0) close(server->tcp.source.fd);
     if (server->local.source.fd >= 0) close(server->local.source.fd);
     if (server->spare_fd >= 0) close(server->spare_fd);

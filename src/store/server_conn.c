@@ -70,6 +70,12 @@ void msi_conn_account(struct msi_conn *conn) {
     if (conn->in.failed || conn->out.failed) msi_conn_doom(conn, "out of memory");
 }
 
+/* The connection is lost. EPIPE: the client has closed it. */
+static void fail(struct msi_conn *conn, int error) {
+    if (error != EPIPE) conn->error = error;
+    msi_conn_doom(conn, NULL);
+}
+
 /* True if it sent something. */
 static bool send_some(struct msi_conn *conn) {
     size_t sent = 0;
@@ -78,7 +84,7 @@ static bool send_some(struct msi_conn *conn) {
         if (n > 0) {
             sent += (size_t)n;
         } else if (errno != EINTR) {
-            if (errno != EAGAIN) msi_conn_doom(conn, NULL);
+            if (errno != EAGAIN) fail(conn, errno);
             break;
         }
     }
@@ -174,7 +180,8 @@ static void on_ready(struct msi_source *source, uint32_t events) {
         if (hung_up) conn->undrained = true; /* end of file follows the last bytes */
         if (n == 0 && conn->in.len && !msi_conn_pending(conn))
             msi_conn_doom(conn, "it closed the connection in the middle of a message");
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) msi_conn_doom(conn, NULL);
+        if (n == 0) msi_conn_doom(conn, NULL);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) fail(conn, errno);
         progress = n > 0;
     }
     struct msi_server *server = conn->server;
@@ -193,8 +200,9 @@ bool msi_conn_poll(struct msi_conn *conn) {
     if (conn->in.len || conn->out.len || conn->doomed || conn->events != QUIET_EVENTS) return false;
     ssize_t n = receive(conn);
     if (n < 0 && errno == EAGAIN) return false;
-    /* The loop reports an error or end of file again. */
+    /* The loop reports an error or end of file again, but the socket reports an error once. */
     if (n <= 0) conn->undrained = true;
+    if (n < 0 && errno != EINTR && errno != EPIPE) conn->error = errno;
     msi_conn_mark_unsent(conn);
     return n > 0;
 }
@@ -218,16 +226,20 @@ void msi_conn_open(struct msi_server *server, int fd) {
         return;
     }
     msi_socket_tune(fd);
-    msi_socket_expect(fd, server->silence_s);
+    msi_socket_expect(fd);
     msi_list_push(&server->conns, &conn->node);
     server->n_conns++;
 }
 
-static void apply_on_disconnect(struct msi_conn *conn) {
+void msi_conn_apply_on_disconnect(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
-    struct msi_store_req req = {.op = MSI_OP_APPEND,
-                                .key = msi_buf_str(&conn->on_disconnect_key),
-                                .value = msi_buf_str(&conn->on_disconnect_value)};
+    bool silent = conn->error && conn->error != ECONNRESET && conn->error != ECONNABORTED;
+    const struct msi_buf *value =
+        silent && conn->on_silence_value.len ? &conn->on_silence_value : &conn->on_disconnect_value;
+    if (!conn->has_on_disconnect) return;
+    conn->has_on_disconnect = false;
+    struct msi_store_req req = {
+        .op = MSI_OP_APPEND, .key = msi_buf_str(&conn->on_disconnect_key), .value = msi_buf_str(value)};
     struct msi_buf reply = {0};
     msi_log(store, INFO, "a client has disconnected: %.*s", MSI_SHOW(req.value));
     msi_kv_apply(server->kv, &req, &reply);
@@ -235,27 +247,44 @@ static void apply_on_disconnect(struct msi_conn *conn) {
     msi_server_resume(server);
 }
 
-void msi_conn_close(struct msi_conn *conn, bool disconnected) {
+/* Closes the socket and removes the connection from all lists. */
+static void disconnect(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->waiting) msi_kv_wait_end(server->kv, &conn->waiter);
     conn->waiting = false;
     msi_loop_remove(server->loop, &conn->source);
     close(conn->source.fd);
-    msi_timer_clear(&conn->stall);
     msi_list_remove(&conn->ready);
     msi_list_remove(&conn->unsent);
     if (!msi_list_empty(&conn->busy)) server->n_busy--;
     msi_list_remove(&conn->busy);
-    msi_list_remove(&conn->node);
     server->n_conns--;
     server->n_own -= conn->dialect == MSI_DIALECT_M;
-    server->buffered -= conn->accounted;
-    if (disconnected && conn->has_on_disconnect) apply_on_disconnect(conn);
     msi_buf_free(&conn->in);
     msi_buf_free(&conn->out);
     msi_buf_free(&conn->guard_key);
+    msi_buf_free(&conn->watched);
+}
+
+void msi_conn_close(struct msi_conn *conn, bool disconnected) {
+    struct msi_server *server = conn->server;
+    bool kept = disconnected && !conn->detached && msi_session_is_kept(conn);
+    msi_timer_clear(&conn->stall);
+    if (!conn->detached) disconnect(conn);
+    msi_list_remove(&conn->node);
+    if (disconnected && !(kept && conn->error)) {
+        conn->forgotten |= conn->has_on_disconnect;
+        msi_conn_apply_on_disconnect(conn);
+    }
+    if (kept) {
+        msi_session_detach(conn);
+        return;
+    }
+    server->n_detached -= conn->detached;
+    server->buffered -= conn->accounted;
     msi_buf_free(&conn->on_disconnect_key);
     msi_buf_free(&conn->on_disconnect_value);
-    msi_buf_free(&conn->watched);
+    msi_buf_free(&conn->on_silence_value);
+    msi_buf_free(&conn->done);
     free(conn);
 }

@@ -4,6 +4,7 @@
  *   server.c        life cycle, listener, main loop
  *   server_conn.c   input and output of one connection, and its end
  *   server_serve.c  requests: dialects, waits, replies
+ *   server_session.c  sessions: clients whose connection was lost and that may connect again
  */
 #ifndef MSI_STORE_SERVER_CONN_H
 #define MSI_STORE_SERVER_CONN_H
@@ -35,10 +36,12 @@ struct msi_server {
     struct msi_kv *kv;
     struct msi_store_limits limits;
     size_t max_total, buffered; /* buffered: bytes that connections hold */
-    int silence_s;              /* see MUSTER_STORE_SILENCE_S */
     int64_t stall_ns;
     struct msi_list conns, ready, unsent; /* all; waiting to be answered; with replies to send */
     struct msi_list busy;                 /* sent a request in this iteration */
+    struct msi_list detached;             /* sessions without a connection; see server_session.c */
+    size_t n_detached;
+    int64_t overflowed_until; /* a session may have been forgotten too early, until that time */
     size_t n_busy;
     size_t n_conns, n_own; /* n_own: those in dialect M */
     bool resuming;
@@ -69,10 +72,18 @@ struct msi_conn {
     size_t accounted;   /* its share of the server's buffered */
 
     struct msi_kv_waiter waiter;
-    struct msi_buf guard_key, on_disconnect_key, on_disconnect_value, watched;
-    size_t kept; /* bytes of these four */
+    struct msi_buf guard_key, on_disconnect_key, on_disconnect_value, on_silence_value, watched;
+    struct msi_buf done; /* replies of the batch to requests that are executed once: u32 length and bytes */
+    size_t kept;         /* bytes of these six */
     int64_t guard_length;
     struct msi_list node;
+
+    bool in_session, detached;
+    bool forgotten; /* its session cannot be continued: a reply was too long to keep, or it counts as lost */
+    int error;      /* errno with which the connection was lost; 0: it was closed */
+    uint8_t session[MSI_SESSION_BYTES];
+    int64_t batch;    /* its number; 0: none */
+    size_t repeat_at; /* in done: replies before it were sent in this batch */
 };
 
 /* Is the first request of in waiting or deferred? */
@@ -87,7 +98,10 @@ static inline bool msi_conn_pending(const struct msi_conn *conn) {
 bool msi_server_has_reserve(struct msi_server *server);
 /* Takes ownership of a new socket. */
 void msi_conn_open(struct msi_server *server, int fd);
-/* Closes it. disconnected: applies its on_disconnect value; false when the server ends. */
+/*
+ * Closes it. disconnected: applies its on_disconnect value, or detaches its session; false when the server
+ * ends.
+ */
 void msi_conn_close(struct msi_conn *conn, bool disconnected);
 /* Closes it at the next safe point and logs the reason. */
 void msi_conn_doom(struct msi_conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -95,6 +109,8 @@ void msi_conn_doom(struct msi_conn *conn, const char *format, ...) __attribute__
 void msi_conn_mark_unsent(struct msi_conn *conn);
 /* Can the connections hold this many more bytes? */
 bool msi_server_has_room(const struct msi_server *server, size_t more);
+/* Updates kept. */
+void msi_conn_count_kept(struct msi_conn *conn);
 /* Updates the memory accounting of the connection; over the limit, drops its replies and dooms it. */
 void msi_conn_account(struct msi_conn *conn);
 /* Reads without an event of the loop; true if there was input. May close it. */
@@ -104,6 +120,22 @@ bool msi_conn_poll(struct msi_conn *conn);
  * just sent something.
  */
 void msi_conn_settle(struct msi_conn *conn, bool received);
+
+/* Appends its on_disconnect value to the key, if it has one. */
+void msi_conn_apply_on_disconnect(struct msi_conn *conn);
+
+/* Answers SESSION. */
+void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req);
+/* Is the session to be kept after the connection has ended? */
+bool msi_session_is_kept(struct msi_conn *conn);
+/* After the connection was closed: keeps the session until the client connects again or the time is over. */
+void msi_session_detach(struct msi_conn *conn);
+/* Begins a batch of requests, or repeats it. */
+void msi_session_batch(struct msi_conn *conn, int64_t number);
+/* Was the next request of the batch that is executed once executed before? Then appends its reply again. */
+bool msi_session_repeat(struct msi_conn *conn);
+/* Keeps the reply, which begins at that place of out. */
+void msi_session_record(struct msi_conn *conn, size_t start);
 
 /* Serves the requests in p; returns the number of consumed bytes. */
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);

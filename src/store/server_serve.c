@@ -55,11 +55,15 @@ static void refuse(struct msi_conn *conn, const struct msi_store_req *req, mst_s
 /* Answers a request that does not wait any longer. */
 static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     size_t start = conn->out.len;
+    bool once = conn->batch && msi_ops[req->op].once && !msi_ops[req->op].waits;
+    if (once && msi_session_repeat(conn)) return;
     answer_status(conn, MST_OK);
     mst_status st = fits(conn->server, req) ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
-    if (st == MST_OK) return;
-    if (conn->out.len > start) conn->out.len = start;
-    refuse(conn, req, st);
+    if (st != MST_OK) {
+        if (conn->out.len > start) conn->out.len = start;
+        refuse(conn, req, st);
+    }
+    if (once) msi_session_record(conn, start);
 }
 
 static void woken(struct msi_kv_waiter *waiter) {
@@ -87,8 +91,17 @@ static bool answer_or_defer(struct msi_conn *conn, const struct msi_store_req *r
 /* True if the request waits or is deferred now. */
 static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     struct msi_store_req guard = {.key = msi_buf_str(&conn->guard_key), .number = conn->guard_length};
+    struct msi_store_req counted = *req;
     conn->waiter.wake = woken;
     bool waiting;
+    if (conn->batch && req->op == MSI_OP_BARRIER) {
+        if (msi_session_repeat(conn)) {
+            counted.number = req->number > 0 ? -req->number : -1; /* this client was counted before */
+            req = &counted;
+        } else {
+            msi_session_record(conn, conn->out.len);
+        }
+    }
     mst_status st =
         msi_kv_wait_begin(conn->server->kv, req, conn->has_guard ? &guard : NULL, &conn->waiter, &waiting);
     if (waiting) return true;
@@ -98,15 +111,15 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     return false;
 }
 
-static void count_kept(struct msi_conn *conn) {
-    conn->kept =
-        conn->guard_key.cap + conn->on_disconnect_key.cap + conn->on_disconnect_value.cap + conn->watched.cap;
+void msi_conn_count_kept(struct msi_conn *conn) {
+    conn->kept = conn->guard_key.cap + conn->on_disconnect_key.cap + conn->on_disconnect_value.cap +
+                 conn->on_silence_value.cap + conn->watched.cap + conn->done.cap;
 }
 
 static void keep(struct msi_conn *conn, struct msi_buf *buf, struct msi_str s) {
     buf->len = 0;
     msi_buf_add(buf, s.p, s.n);
-    count_kept(conn);
+    msi_conn_count_kept(conn);
 }
 
 static bool watches(const struct msi_conn *conn, struct msi_str key) {
@@ -122,7 +135,7 @@ static void watch(struct msi_conn *conn, struct msi_str key) {
         return;
     }
     if (!watches(conn, key)) msi_put_str(&conn->watched, key);
-    count_kept(conn);
+    msi_conn_count_kept(conn);
     msi_kv_set_watch(conn->server->kv, msi_server_notify_watchers, conn->server);
     msi_buf_add_u8(&conn->out, WATCHING);
 }
@@ -147,13 +160,15 @@ void msi_server_notify_watchers(void *context, enum msi_kv_event event, struct m
 }
 
 static void set_on_disconnect(struct msi_conn *conn, const struct msi_store_req *req) {
-    if (req->value.n > ON_DISCONNECT_MOST || (req->key.n && !msi_server_has_reserve(conn->server))) {
+    bool full = req->key.n && !msi_server_has_reserve(conn->server);
+    if (full || req->value.n > ON_DISCONNECT_MOST || req->desired.n > ON_DISCONNECT_MOST) {
         answer_status(conn, MST_ERR_LIMIT);
         return;
     }
     conn->has_on_disconnect = req->key.n > 0;
     keep(conn, &conn->on_disconnect_key, req->key);
     keep(conn, &conn->on_disconnect_value, req->value);
+    keep(conn, &conn->on_silence_value, req->desired);
     answer_status(conn, MST_OK);
 }
 
@@ -192,6 +207,12 @@ static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
         break;
     case MSI_OP_ON_DISCONNECT:
         set_on_disconnect(conn, req);
+        break;
+    case MSI_OP_SESSION:
+        msi_session_begin(conn, req);
+        break;
+    case MSI_OP_BATCH:
+        msi_session_batch(conn, req->number);
         break;
     case MSI_OP_GUARD:
         conn->has_guard = true;

@@ -1,6 +1,7 @@
 /* store.c - code that all stores share, and the prefix store. See store.h. */
 #include "store/store.h"
 #include "base/error.h"
+#include "os/socket.h"
 #include "wire/cursor.h"
 
 #include <pthread.h>
@@ -61,6 +62,7 @@ void msi_store_init(struct mst_store *store, const struct msi_store_ops *ops,
                                 .max_value = limits.max_value,
                                 .max_items = limits.max_items,
                                 .max_message = limits.max_message};
+    msi_socket_set_timeout((int)settings->tcp_timeout_s);
     add_live(store);
 }
 

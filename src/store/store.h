@@ -72,6 +72,9 @@ mst_status msi_store_open(const struct msi_url *url, const struct msi_settings *
                           const struct msi_wait *wait, const mst_store_options *options,
                           struct mst_store **store);
 void msi_store_free(struct mst_store *store);
+/* After MST_ERR_STORE_LOST: does the host of the store not answer? Otherwise it has ended, or is of another
+ * kind. */
+bool msi_store_is_silent(const struct mst_store *store);
 /* Does the store exist? Otherwise it was freed, or the address is wrong. */
 bool msi_store_is_live(const struct mst_store *store);
 

@@ -9,6 +9,7 @@
 #include "store/server.h"
 #include "store/store.h"
 #include "store/tcp_conn.h"
+#include "store/tcp_watch.h"
 #include "wire/cursor.h"
 
 #include <pthread.h>
@@ -25,6 +26,7 @@ struct tcp_store {
     int n_idle;
     pthread_mutex_t on_disconnect_lock; /* of on_disconnect */
     struct msi_store_conn *on_disconnect;
+    struct msi_store_watch watch; /* of on_disconnect */
 };
 
 /* An idle connection, or a new one. */
@@ -63,6 +65,7 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
     if (atomic_load_explicit(&store->target.dialect, memory_order_relaxed) != MSI_DIALECT_M) return MST_OK;
     mst_status st = MST_OK;
     pthread_mutex_lock(&store->on_disconnect_lock);
+    msi_store_watch_end(&store->watch);
     if (!store->on_disconnect && x->req.key.n)
         st = msi_store_conn_open(&store->target, wait, &store->on_disconnect);
     if (st == MST_OK && store->on_disconnect) st = msi_store_conn_run(store->on_disconnect, wait, x, 1);
@@ -70,6 +73,7 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
         msi_store_conn_close(store->on_disconnect);
         store->on_disconnect = NULL;
     }
+    if (store->on_disconnect && st == MST_OK) st = msi_store_watch_begin(&store->watch, store->on_disconnect);
     pthread_mutex_unlock(&store->on_disconnect_lock);
     return st;
 }
@@ -79,6 +83,9 @@ static mst_status run(struct mst_store *head, const struct msi_wait *wait, struc
                       size_t n) {
     struct tcp_store *store = (struct tcp_store *)head;
     struct msi_store_conn *conn;
+    /* Stored by the thread that watches on_disconnect; after it has failed, new connections fail too. */
+    if (atomic_load_explicit(&store->target.lost, memory_order_acquire))
+        return msi_store_fail_lost(&store->target, "it has ended, or has given up this client");
     mst_status st = acquire_conn(store, wait, &conn);
     if (st != MST_OK) return st;
     for (size_t done = 0, i = 0; i <= n && st == MST_OK; i++) {
@@ -106,6 +113,7 @@ static void close_store(struct mst_store *head) {
         store->idle = conn->next;
         msi_store_conn_close(conn);
     }
+    msi_store_watch_end(&store->watch);
     msi_store_conn_close(store->on_disconnect);
     msi_server_close(store->server, head->linger_ms);
     pthread_mutex_destroy(&store->lock);
@@ -120,6 +128,12 @@ static mst_status clone_store(struct mst_store *head, const struct msi_settings 
 }
 
 static const struct msi_store_ops ops = {exec, clone_store, close_store};
+
+bool msi_store_is_silent(const struct mst_store *head) {
+    const struct tcp_store *store = (const struct tcp_store *)head;
+    /* Stored before the failure that the caller has got. */
+    return head->ops == &ops && atomic_load_explicit(&store->target.silent, memory_order_relaxed);
+}
 
 /* Waits for workers as PyTorch does: all add 1 to this key, which has no slash, and the master polls it. */
 static mst_status wait_for_workers(struct msi_store_conn *conn, const struct msi_wait *wait,
@@ -151,10 +165,11 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     size_t total = (size_t)settings->store_max_total;
     made->target.address = *address;
     made->target.local = settings->store_local;
-    made->target.silence_s = (int)settings->store_silence_s;
     made->target.limits = (struct msi_store_limits){made->head.max_key, made->head.max_value, total, total};
     atomic_init(&made->target.dialect, -1);
     atomic_init(&made->target.identity, 0);
+    atomic_init(&made->target.silent, false);
+    atomic_init(&made->target.lost, false);
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->on_disconnect_lock, NULL);
     mst_status st = MST_OK;

@@ -1,6 +1,7 @@
 /* tcp_conn.c - one connection of a store client. See tcp_conn.h. */
 #include "store/tcp_conn.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "os/socket.h"
 #include "wire/cursor.h"
@@ -11,7 +12,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { READ_STEP = 16 << 10, PROBE_ROUNDS = 4, PROBE_PAUSE_MS = 60, CANCEL_GRACE_MS = 250 };
+enum {
+    READ_STEP = 16 << 10,
+    PROBE_ROUNDS = 4,
+    PROBE_PAUSE_MS = 60,
+    CANCEL_GRACE_MS = 250,
+    REFUSED_MS = 500, /* what has reset a connection may also reset the next one, but not for long */
+    RETRY_MS = 20,
+};
 
 /*
  * A server of dialect A reads the VALIDATE of a probe and the bytes after it as the length of a key. With
@@ -21,13 +29,33 @@ enum { READ_STEP = 16 << 10, PROBE_ROUNDS = 4, PROBE_PAUSE_MS = 60, CANCEL_GRACE
 #define PING_NONCE 0xFFFFFFFFu
 enum { PADDING = 3 };
 
-static mst_status lost(struct msi_store_conn *conn, int error, const char *doing) {
+mst_status msi_store_fail_lost(struct msi_store_target *target, const char *why) {
     char where[MSI_ADDRESS_TEXT_MAX];
-    conn->broken = true;
+    msi_address_format(&target->address, where);
+    /* Stored before lost; only chooses the text. */
+    if (atomic_load_explicit(&target->silent, memory_order_relaxed))
+        return msi_fail(MST_ERR_STORE_LOST, "check that host and the network",
+                        "lost the store at %s: its host does not answer", where);
     return msi_fail(MST_ERR_STORE_LOST,
                     "see the log of the process that hosts it: it ended, or it closed this connection",
-                    "lost the store at %s (%s%s%s)", msi_address_format(&conn->target->address, where), doing,
-                    error ? ": " : "", error ? strerror(error) : "");
+                    "lost the store at %s (%s)", where, why);
+}
+
+static mst_status lost(struct msi_store_conn *conn, int error, const char *doing) {
+    char why[160];
+    conn->broken = true;
+    snprintf(why, sizeof why, "%s%s%s", doing, error ? ": " : "", error ? strerror(error) : "");
+    return msi_store_fail_lost(conn->target, why);
+}
+
+/* The TCP connection is lost, but perhaps not the server. The first reason counts until it is restored. */
+static mst_status disconnected(struct msi_store_conn *conn, int error, const char *doing) {
+    if (conn->attempts == 0) {
+        conn->lost_since = msi_now();
+        conn->lost_error = error;
+    }
+    conn->disconnected = true;
+    return lost(conn, error, doing);
 }
 
 /* Sends out. Replies stay in the socket: a batch is too short to fill the buffers of both sides. */
@@ -44,7 +72,7 @@ static mst_status send_all(struct msi_store_conn *conn, const struct msi_wait *w
                 return st;
             }
         } else if (errno != EINTR) {
-            return lost(conn, errno, "while sending");
+            return disconnected(conn, errno, "while sending");
         }
     }
     conn->out.len = 0;
@@ -60,12 +88,12 @@ static mst_status receive(struct msi_store_conn *conn, const struct msi_wait *wa
             conn->in.len += (size_t)n;
             return MST_OK;
         }
-        if (n == 0) return lost(conn, 0, "it closed the connection");
+        if (n == 0) return disconnected(conn, 0, "it closed the connection");
         if (errno == EAGAIN) {
             mst_status st = msi_wait_fd(wait, conn->fd, POLLIN, "waiting for the store");
             if (st != MST_OK) return st;
         } else if (errno != EINTR) {
-            return lost(conn, errno, "while waiting for an answer");
+            return disconnected(conn, errno, "while waiting for an answer");
         }
     }
 }
@@ -178,7 +206,30 @@ static bool add_handshake(struct msi_store_conn *conn) {
         msi_store_encode(&conn->out, MSI_DIALECT_C, &validate);
     if (handshake == MSI_HANDSHAKE_NONE || conn->dialect != MSI_DIALECT_M) return false;
     msi_store_encode(&conn->out, MSI_DIALECT_C, &hello);
+    if (conn->local) return true; /* needs no session: no network resets it */
+    struct msi_store_req session = {.op = MSI_OP_SESSION,
+                                    .key = msi_str(conn->session, sizeof conn->session),
+                                    .number = conn->has_session    ? MSI_SESSION_EXISTS
+                                              : conn->sent_session ? MSI_SESSION_MAY_EXIST
+                                                                   : MSI_SESSION_NEW};
+    msi_store_encode(&conn->out, MSI_DIALECT_M, &session);
+    conn->sent_session = true;
     return true;
+}
+
+/*
+ * The server does not continue the session. It forgets a session some time after its connection was lost, as
+ * that of a connection that was idle for long. The timeout has not passed since the batch began, so no
+ * session has been forgotten in which it was executed: a new session may execute it.
+ */
+static mst_status end_session(struct msi_store_conn *conn, mst_status why) {
+    int64_t age = msi_now() - conn->batch_since;
+    mst_status st = lost(conn, 0, "it has given up this client, which was disconnected");
+    if (why != MST_ERR_NOT_FOUND || age > msi_socket_timeout() * INT64_C(1000000000)) return st;
+    msi_random(conn->session, sizeof conn->session);
+    conn->has_session = conn->sent_session = false;
+    conn->disconnected = true;
+    return st;
 }
 
 /* All connections of a client must reach the same server, not a later one at its address. */
@@ -192,13 +243,34 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     if (st != MST_OK) return st;
     bool first = atomic_compare_exchange_strong_explicit(&conn->target->identity, &unknown, identity,
                                                          memory_order_relaxed, memory_order_relaxed);
-    return first || unknown == identity ? MST_OK : lost(conn, 0, "another store has its address");
+    if (!first && unknown != identity) return lost(conn, 0, "another store has its address");
+    if (conn->local) return MST_OK;
+    struct msi_store_rpc session = {.req = {.op = MSI_OP_SESSION}};
+    st = read_one(conn, wait, &session);
+    msi_buf_free(&session.reply);
+    if (st != MST_OK) return st;
+    if (session.status != MST_OK) return end_session(conn, session.status);
+    conn->has_session = true;
+    conn->attempts = 0;
+    return MST_OK;
 }
 
-mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
-                              struct msi_store_rpc *x, size_t n) {
+/* Begins a batch if a request must be executed once. */
+static void add_batch(struct msi_store_conn *conn, const struct msi_store_rpc *x, size_t n) {
+    struct msi_store_req batch = {.op = MSI_OP_BATCH, .number = conn->batch};
+    for (size_t i = 0; i < n; i++) {
+        if (!msi_ops[x[i].req.op].once) continue;
+        msi_store_encode(&conn->out, conn->dialect, &batch);
+        return;
+    }
+}
+
+/* Executes the requests on this TCP connection. */
+static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_store_rpc *x,
+                            size_t n) {
     enum msi_handshake handshake = conn->handshake;
     bool expects_hello = add_handshake(conn);
+    if (conn->dialect == MSI_DIALECT_M && !conn->local) add_batch(conn, x, n);
     for (size_t i = 0; i < n; i++)
         if (!msi_store_encode(&conn->out, conn->dialect, &x[i].req)) {
             conn->out.len = 0;
@@ -220,6 +292,75 @@ mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait
     }
     if (st != MST_OK && st != MST_ERR_PEER_LOST) conn->broken = true;
     return st;
+}
+
+/* One attempt to connect again. MST_ERR_UNREACHABLE: try again. */
+static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *wait) {
+    struct msi_store_target *target = conn->target;
+    int error;
+    mst_status st = msi_connect_once(&target->address, false, wait, &conn->fd, &error);
+    if (st == MST_OK || st == MST_ERR_CANCELLED) return st;
+    conn->refused = error == ECONNREFUSED;
+    /* Stored by the thread that watches another connection; a hint. */
+    bool known = atomic_load_explicit(&target->lost, memory_order_relaxed);
+    bool brief = msi_now() - conn->lost_since < REFUSED_MS * INT64_C(1000000);
+    if (known || (conn->refused && (!conn->lost_error || !brief)))
+        return lost(conn, error, "it does not accept a new connection");
+    return st;
+}
+
+/* Connects again after the TCP connection was lost. The next batch continues the session. */
+static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wait) {
+    int64_t until = conn->lost_since + msi_socket_grace_ms() * 1000000;
+    bool last = until < wait->deadline;
+    struct msi_wait brief = {last ? until : wait->deadline, wait->cancel};
+    if (conn->fd >= 0) close(conn->fd);
+    conn->fd = -1;
+    conn->in.len = conn->out.len = 0;
+    mst_status st = MST_ERR_UNREACHABLE;
+    while (st == MST_ERR_UNREACHABLE) {
+        st = conn->attempts++ ? msi_wait_pause(&brief, RETRY_MS, "connecting to the store again") : MST_OK;
+        if (st == MST_OK) st = try_again(conn, &brief);
+    }
+    if (st == MST_ERR_TIMEOUT && last) {
+        if (!conn->refused) atomic_store_explicit(&conn->target->silent, true, memory_order_relaxed);
+        return lost(conn, conn->lost_error, "cannot connect again");
+    }
+    if (st != MST_OK) return st;
+    msi_socket_expect(conn->fd);
+    conn->handshake = MSI_HANDSHAKE_FULL;
+    conn->broken = conn->disconnected = false;
+    char where[MSI_ADDRESS_TEXT_MAX];
+    msi_log(store, INFO, "connected to the store at %s again",
+            msi_address_format(&conn->target->address, where));
+    return MST_OK;
+}
+
+/* After the batch has ended with that status: repeats it while the TCP connection gets lost. */
+static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wait *wait,
+                               struct msi_store_rpc *x, size_t n, mst_status st) {
+    while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M && !conn->local) {
+        st = restore(conn, wait);
+        if (st != MST_OK) break;
+        msi_store_rpc_free(x, n);
+        st = run_batch(conn, wait, x, n);
+    }
+    return st;
+}
+
+mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
+                              struct msi_store_rpc *x, size_t n) {
+    conn->batch++;
+    conn->batch_since = msi_now();
+    return repeat_batch(conn, wait, x, n, run_batch(conn, wait, x, n));
+}
+
+mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wait *wait) {
+    char byte;
+    ssize_t n = msi_recv(conn->fd, &byte, 1);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return MST_OK;
+    if (n > 0) return lost(conn, 0, "it sent what was not asked for");
+    return repeat_batch(conn, wait, NULL, 0, disconnected(conn, n ? errno : 0, "while idle"));
 }
 
 /*
@@ -266,7 +407,9 @@ static mst_status connect_to(struct msi_store_target *target, const struct msi_w
         msi_store_conn_close(made);
         return st;
     }
-    msi_socket_expect(made->fd, target->silence_s);
+    made->local = msi_socket_is_local(made->fd);
+    if (!made->local) msi_socket_expect(made->fd);
+    msi_random(made->session, sizeof made->session);
     *conn = made;
     return MST_OK;
 }
@@ -320,11 +463,21 @@ static mst_status open_unknown(struct msi_store_target *target, const struct msi
     return msi_fail(MST_ERR_PROTOCOL, remedy, "the server at %s does not answer like a store", where);
 }
 
+/* A host that answered before and does not accept a connection within the timeout is lost. */
+static mst_status open_known(struct msi_store_target *target, const struct msi_wait *wait,
+                             struct msi_store_conn **conn) {
+    int64_t until = msi_deadline(msi_socket_timeout() * INT64_C(1000));
+    bool last = until < wait->deadline;
+    struct msi_wait brief = {last ? until : wait->deadline, wait->cancel};
+    mst_status st = connect_to(target, &brief, conn);
+    return st == MST_ERR_UNREACHABLE && last ? msi_store_fail_lost(target, "it cannot be reached") : st;
+}
+
 mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi_wait *wait,
                                struct msi_store_conn **conn) {
     /* Relaxed: orders nothing but the number itself. */
     int known = atomic_load_explicit(&target->dialect, memory_order_relaxed);
-    mst_status st = known < 0 ? open_unknown(target, wait, conn) : connect_to(target, wait, conn);
+    mst_status st = known < 0 ? open_unknown(target, wait, conn) : open_known(target, wait, conn);
     if (st != MST_OK) return st;
     if (known >= 0) {
         (*conn)->dialect = (enum msi_dialect)known;
@@ -336,8 +489,18 @@ mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi
     return MST_OK;
 }
 
+/* The server need not keep the session. If the message does not arrive, it keeps it for some time. */
+static void leave(struct msi_store_conn *conn) {
+    struct msi_store_req last = {.op = MSI_OP_BATCH, .number = MSI_BATCH_LAST};
+    conn->out.len = 0;
+    if (!msi_store_encode(&conn->out, conn->dialect, &last) || conn->out.failed) return;
+    ssize_t n = msi_send(conn->fd, conn->out.data, conn->out.len);
+    (void)n;
+}
+
 void msi_store_conn_close(struct msi_store_conn *conn) {
     if (!conn) return;
+    if (conn->has_session && !conn->broken && !conn->local) leave(conn);
     if (conn->fd >= 0) close(conn->fd);
     msi_buf_free(&conn->out);
     msi_buf_free(&conn->in);

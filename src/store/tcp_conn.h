@@ -1,5 +1,9 @@
 /*
  * tcp_conn.h - one connection of a client to a store server, ours or PyTorch's. Used by one thread at a time.
+ *
+ * A connection to a muster server is a session: if the TCP connection is lost, as by a reset, the client
+ * connects again, within msi_socket_grace_ms, and repeats the batch that was in progress. The server does not
+ * execute again what it has executed. See server_session.c.
  */
 #ifndef MSI_STORE_TCP_CONN_H
 #define MSI_STORE_TCP_CONN_H
@@ -11,11 +15,12 @@
 /* A server, as its clients' connections see it. */
 struct msi_store_target {
     struct msi_address address;
-    bool local;    /* use a Unix socket if the server is on this host */
-    int silence_s; /* see MUSTER_STORE_SILENCE_S */
+    bool local; /* use a Unix socket if the server is on this host */
     struct msi_store_limits limits;
     _Atomic int dialect;      /* of the server; -1: not known yet */
     _Atomic int64_t identity; /* of a muster server; 0: not known yet */
+    _Atomic bool silent;      /* the server was lost because its host does not answer */
+    _Atomic bool lost;        /* by the connection that tells the server that this process is alive */
 };
 
 /* Messages to send before the first request: none, HELLO, or VALIDATE and HELLO. */
@@ -29,6 +34,17 @@ struct msi_store_conn {
     bool broken;                  /* out of sync with the server: must be closed */
     struct msi_store_target *target;
     struct msi_buf out, in;
+    char session[MSI_SESSION_BYTES];
+    int64_t batch;       /* number of the last batch */
+    int64_t batch_since; /* when it began */
+    bool local;          /* a Unix socket */
+    bool sent_session;   /* the server may know the session */
+    bool has_session;    /* the server has confirmed it */
+    bool disconnected;   /* the TCP connection is lost */
+    bool refused;        /* the last attempt to connect again was refused */
+    int attempts;        /* to connect again, since the server has last confirmed the session */
+    int64_t lost_since;  /* when it was lost */
+    int lost_error;      /* errno; 0: the server has closed it, so it has ended if it refuses connections */
 };
 
 /* Connects and, the first time, detects the dialect: M for muster, else C or A. */
@@ -42,6 +58,12 @@ void msi_store_conn_close(struct msi_store_conn *conn);
  */
 mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
                               struct msi_store_rpc *x, size_t n);
+
+/* After an event on an idle connection: if it was lost, connects again and continues the session. */
+mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wait *wait);
+
+/* Fails: the store is lost, as target->silent says. */
+mst_status msi_store_fail_lost(struct msi_store_target *target, const char *why);
 
 /* The same on a PyTorch server: emulates the operations that it lacks. */
 mst_status msi_store_conn_run_compat(struct msi_store_conn *conn, const struct msi_wait *wait,

@@ -21,11 +21,12 @@ __attribute__((format(printf, 3, 4))) static void fail(struct msi_dial *dial, ms
 }
 
 static void fail_errno(struct msi_dial *dial, int error) {
+    dial->unanswered = dial->step == MSI_DIAL_CONNECTING && error != ECONNREFUSED;
     fail(dial, MST_ERR_UNREACHABLE, "%s: %s", dial->where, strerror(error));
 }
 
 void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, const struct msi_hello *hello) {
-    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1};
+    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1, .since = msi_now()};
     msi_address_format(address, dial->where);
     msi_hello_write(hello, dial->hello);
     mst_status st = msi_connect_begin(address, &dial->fd);
@@ -78,10 +79,19 @@ static void receive_answer(struct msi_dial *dial) {
         dial->state = MSI_DIAL_DONE;
 }
 
+/* The peer listens before it tells its port. If its host does not answer, the attempt fails for good. */
+static void check_silence(struct msi_dial *dial) {
+    bool silent = dial->step == MSI_DIAL_CONNECTING
+                      ? msi_now() - dial->since >= msi_socket_timeout() * INT64_C(1000000000)
+                      : msi_socket_is_silent(dial->fd, &dial->look_at);
+    if (silent) fail(dial, MST_ERR_PEER_LOST, "%s: %s", dial->where, strerror(ETIMEDOUT));
+}
+
 enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd) {
     if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_CONNECTING) check_connected(dial);
     if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_SENDING) send_hello(dial);
     if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_RECEIVING) receive_answer(dial);
+    if (dial->state == MSI_DIAL_PENDING) check_silence(dial);
     if (dial->state == MSI_DIAL_DONE && dial->fd >= 0) {
         *fd = dial->fd;
         dial->fd = -1;

@@ -12,7 +12,7 @@
 
 enum msi_dial_state { MSI_DIAL_PENDING, MSI_DIAL_DONE, MSI_DIAL_FAILED };
 
-/* One thread uses it. The owner may read only state, status and why. */
+/* One thread uses it. The owner may read only state, status, why and unanswered. */
 struct msi_dial {
     enum msi_dial_state state;
     /*
@@ -21,10 +21,13 @@ struct msi_dial {
      */
     mst_status status;
     char why[160];
+    bool unanswered; /* FAILED because no host answers at that address */
 
     enum { MSI_DIAL_CONNECTING, MSI_DIAL_SENDING, MSI_DIAL_RECEIVING } step;
     int fd;
-    size_t at; /* sent bytes of the hello */
+    int64_t since;   /* when it began to connect */
+    int64_t look_at; /* see msi_socket_is_silent */
+    size_t at;       /* sent bytes of the hello */
     uint8_t hello[MSI_HELLO_BYTES];
     char where[MSI_ADDRESS_TEXT_MAX];
 };

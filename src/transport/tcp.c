@@ -21,6 +21,7 @@ enum {
     PARTS = 16,             /* transfers in one system call */
     ROUNDS = 4,             /* system calls for one direction before the other is served */
     POLL_INTERVAL = 64,     /* calls of progress without a receive between two polls for a hang-up */
+    LOOK_INTERVAL = 16,     /* calls of progress without progress between two looks at the clock */
     AHEAD = 8 << 10,        /* bytes to read ahead … */
     AHEAD_BELOW = 64 << 10, /* … if the posted receives have less than this */
 };
@@ -29,6 +30,8 @@ struct tcp {
     struct msi_link link;
     int fd;
     unsigned idle;              /* calls since the last poll */
+    unsigned still;             /* calls in which no byte moved, since check_silence */
+    int64_t look_at;            /* see msi_socket_is_silent */
     bool unread;                /* the peer has hung up, and some of its bytes are not received yet */
     size_t ahead_at, ahead_end; /* valid range of ahead */
     char ahead[AHEAD];          /* bytes read ahead */
@@ -158,6 +161,13 @@ static void check_hang_up(struct tcp *tcp) {
         fail(tcp, n == 0 ? 0 : errno);
 }
 
+/* Fails the link if the other host does not answer. */
+static void check_silence(struct tcp *tcp) {
+    if (++tcp->still < LOOK_INTERVAL) return;
+    tcp->still = 0;
+    if (msi_socket_is_silent(tcp->fd, &tcp->look_at)) fail(tcp, ETIMEDOUT);
+}
+
 static bool progress(struct msi_link *link) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     if (link->status != MST_OK) return false;
@@ -175,6 +185,7 @@ static bool progress(struct msi_link *link) {
         fail(tcp, send_error > 0 ? send_error : 0);
     else if (idle)
         check_hang_up(tcp);
+    if (!moved && link->status == MST_OK) check_silence(tcp);
     return moved;
 }
 

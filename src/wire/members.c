@@ -61,6 +61,7 @@ static bool parse_event(struct msi_str line, struct msi_event *event) {
     *event = (struct msi_event){.culprit = -1};
     if (line.n < 3 || !strchr("DLF", line.p[0]) || line.p[1] != ' ') return false;
     event->kind = line.p[0];
+    event->silent = strstr(head, MSI_EVENT_SILENT) != NULL;
     if (event->kind != 'F') return sscanf(head + 2, "%d", &event->rank) == 1 && event->rank >= 0;
     if (sscanf(head + 2, "%d %d %d %n", &event->rank, &status, &event->culprit, &used) != 3 || used == 0)
         return false;

@@ -33,12 +33,16 @@ bool msi_members_next(struct msi_str *text, struct msi_member_entry *entry);
 void msi_location_write(struct msi_buf *out, const struct msi_location_entry *entry);
 bool msi_location_next(struct msi_str *text, struct msi_location_entry *entry);
 
+/* The third word of a D event if the host of the rank does not answer. */
+#define MSI_EVENT_SILENT "silent"
+
 struct msi_event {
     char kind; /* 'D', 'L' or 'F' */
     int rank;
     mst_status status; /* F */
     int culprit;       /* F */
     struct msi_str text;
+    bool silent; /* D: its host does not answer */
 };
 
 void msi_event_write(struct msi_buf *out, const struct msi_event *event);

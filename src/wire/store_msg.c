@@ -2,7 +2,8 @@
 #include "wire/store_msg.h"
 #include "wire/cursor.h"
 
-#define ROW(name, a, c, request, reply, waits) [MSI_OP_##name] = {#name, {a, c}, request, reply, waits},
+#define ROW(name, a, c, request, reply, waits, once)                                                         \
+    [MSI_OP_##name] = {#name, {a, c}, request, reply, waits, once},
 const struct msi_op_row msi_ops[MSI_OP_COUNT] = {MSI_STORE_OPS(ROW)};
 
 enum { FIRST_OWN_OPCODE = 64 };

@@ -23,44 +23,54 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* X(name, opcode in A, opcode in C and M, request, reply, may wait); -1: not in that dialect */
+/* X(name, opcode in A, opcode in C and M, request, reply, may wait, once); -1: not in that dialect. Once: it
+ * changes the store, and must not be executed again when a connection was lost before its reply arrived. */
 #define MSI_STORE_OPS(X)                                                                                     \
-    X(VALIDATE, -1, 0, "u", "", false)                                                                       \
-    X(SET, 0, 1, "kv", "", false)                                                                            \
-    X(COMPARE_SET, 1, 2, "kvv", "v", false)                                                                  \
-    X(GET, 2, 3, "k", "v", false)                                                                            \
-    X(ADD, 3, 4, "ki", "i", false)                                                                           \
-    X(CHECK, 4, 5, "K", "c", false)                                                                          \
-    X(WAIT, 5, 6, "K", "c", true)                                                                            \
-    X(NUM_KEYS, 6, 7, "", "i", false)                                                                        \
-    X(WATCH_KEY, 7, -1, "k", "c", false)                                                                     \
-    X(DELETE_KEY, 8, 8, "k", "i", false)                                                                     \
-    X(APPEND, -1, 9, "kv", "", false)                                                                        \
-    X(MULTI_GET, -1, 10, "K", "V", false)                                                                    \
-    X(MULTI_SET, -1, 11, "P", "", false)                                                                     \
-    X(CANCEL_WAIT, -1, 12, "", "c", false)                                                                   \
-    X(PING, -1, 13, "u", "u", false)                                                                         \
-    X(QUEUE_PUSH, -1, 14, "kv", "", false)                                                                   \
-    X(QUEUE_POP, -1, 15, "k", "p", false)                                                                    \
-    X(QUEUE_LEN, -1, 16, "k", "i", false)                                                                    \
-    X(LIST_KEYS, -1, 17, "", "L", false)                                                                     \
-    X(BARRIER, -1, 18, "ki", "c", true)                                                                      \
-    X(HELLO, -1, 64, "i", "i", false)                                                                        \
-    X(ON_DISCONNECT, -1, 65, "kv", "", false)                                                                \
-    X(GUARD, -1, 66, "ki", "", false)                                                                        \
-    X(WAIT_GET, -1, 67, "K", "V", true)
+    X(VALIDATE, -1, 0, "u", "", false, false)                                                                \
+    X(SET, 0, 1, "kv", "", false, true)                                                                      \
+    X(COMPARE_SET, 1, 2, "kvv", "v", false, true)                                                            \
+    X(GET, 2, 3, "k", "v", false, false)                                                                     \
+    X(ADD, 3, 4, "ki", "i", false, true)                                                                     \
+    X(CHECK, 4, 5, "K", "c", false, false)                                                                   \
+    X(WAIT, 5, 6, "K", "c", true, false)                                                                     \
+    X(NUM_KEYS, 6, 7, "", "i", false, false)                                                                 \
+    X(WATCH_KEY, 7, -1, "k", "c", false, false)                                                              \
+    X(DELETE_KEY, 8, 8, "k", "i", false, true)                                                               \
+    X(APPEND, -1, 9, "kv", "", false, true)                                                                  \
+    X(MULTI_GET, -1, 10, "K", "V", false, false)                                                             \
+    X(MULTI_SET, -1, 11, "P", "", false, true)                                                               \
+    X(CANCEL_WAIT, -1, 12, "", "c", false, false)                                                            \
+    X(PING, -1, 13, "u", "u", false, false)                                                                  \
+    X(QUEUE_PUSH, -1, 14, "kv", "", false, true)                                                             \
+    X(QUEUE_POP, -1, 15, "k", "p", false, true)                                                              \
+    X(QUEUE_LEN, -1, 16, "k", "i", false, false)                                                             \
+    X(LIST_KEYS, -1, 17, "", "L", false, false)                                                              \
+    X(BARRIER, -1, 18, "ki", "c", true, true)                                                                \
+    X(HELLO, -1, 64, "i", "i", false, false)                                                                 \
+    X(ON_DISCONNECT, -1, 65, "kvv", "", false, false)                                                        \
+    X(GUARD, -1, 66, "ki", "", false, false)                                                                 \
+    X(WAIT_GET, -1, 67, "K", "V", true, false)                                                               \
+    X(SESSION, -1, 68, "ki", "", false, false)                                                               \
+    X(BATCH, -1, 69, "i", "", false, false)
 /*
  * HELLO          begins dialect M. Both numbers are the server's identity; the client's is 0 while it does
  *                not know it. A server that is not the one meant answers MST_ERR_STORE_ENDED and nothing else
  *                on that connection.
  * ON_DISCONNECT  append the value to the key when this connection ends; a later one replaces it, an empty one
- *                removes it.
+ *                removes it. The second value, if not empty, replaces the first if the client's host does not
+ *                answer any more.
  * GUARD          the next request that waits fails with MST_ERR_PEER_LOST once the key's value is longer than
  *                the number.
  * WAIT_GET       WAIT and MULTI_GET in one.
+ * SESSION        follows HELLO: names the connection by a random key. A client whose connection was lost
+ *                opens another one with the same key. It continues the first one: the server has kept its
+ *                on_disconnect value and the replies of its last batch. MST_ERR_NOT_FOUND: the session should
+ *                exist and does not. MST_ERR_STATE: it cannot be continued. The connection ends then.
+ * BATCH          has no reply, and begins a number of requests that are executed once. With the same number
+ *                again, those that were executed are answered as before. The number 0 ends the session.
  */
 
-#define MSI_STORE_OP_ID(name, a, c, request, reply, waits) MSI_OP_##name,
+#define MSI_STORE_OP_ID(name, a, c, request, reply, waits, once) MSI_OP_##name,
 enum msi_store_op { MSI_STORE_OPS(MSI_STORE_OP_ID) MSI_OP_COUNT };
 #undef MSI_STORE_OP_ID
 
@@ -69,14 +79,19 @@ enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
 #define MSI_STORE_MAGIC 0x3C85F7CEu
 /* Every muster server reports that this key exists; clients detect it so. The number is the version of
  * dialect M: clients of another version use dialect C. */
-#define MSI_STORE_MARK_KEY "\001muster/store/2"
+#define MSI_STORE_MARK_KEY "\001muster/store/3"
 
 struct msi_op_row {
     const char *name;
     int opcode[2]; /* by dialect A, and C or M */
     const char *request, *reply;
-    bool waits;
+    bool waits, once;
 };
+enum { MSI_SESSION_BYTES = 16 }; /* of the key of SESSION */
+/* The number of SESSION. */
+enum { MSI_SESSION_NEW, MSI_SESSION_EXISTS, MSI_SESSION_MAY_EXIST };
+/* The number of BATCH before the client closes the connection. */
+enum { MSI_BATCH_LAST = 0 };
 extern const struct msi_op_row msi_ops[MSI_OP_COUNT];
 
 struct msi_store_limits {
@@ -90,7 +105,7 @@ struct msi_store_req {
     enum msi_store_op op;
     struct msi_str key;
     struct msi_str value;   /* COMPARE_SET: the expected one */
-    struct msi_str desired; /* COMPARE_SET */
+    struct msi_str desired; /* COMPARE_SET; ON_DISCONNECT: the second one */
     int64_t number;         /* i or u */
     size_t n;               /* K, P */
     const struct msi_str *keys, *values;

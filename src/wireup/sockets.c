@@ -1,6 +1,7 @@
 /* sockets.c - see sockets.h. */
 #include "wireup/sockets.h"
 #include "base/error.h"
+#include "os/socket.h"
 #include "transport/dial.h"
 #include "transport/multi_socket.h"
 #include "wireup/endpoint.h"
@@ -17,6 +18,7 @@ _Static_assert((int)MSI_HELLO_STREAMS_MOST <= (int)MSI_MULTI_SOCKET_MOST,
 struct socket {
     struct msi_link *link; /* NULL: not connected yet */
     bool dialling;
+    int64_t unanswered; /* since when no host answers at the address; 0: one does */
     struct msi_dial dial;
 };
 
@@ -86,8 +88,12 @@ static mst_status dial_one(struct msi_sockets *sockets, int i) {
     s->dialling = false;
     if (state == MSI_DIAL_DONE) return connect_socket(sockets, i, fd);
     msi_dial_end(&s->dial);
-    if (s->dial.status == MST_ERR_UNREACHABLE) return MST_OK; /* again, until the deadline */
-    return msi_fail(s->dial.status, NULL, "%s", s->dial.why);
+    if (s->dial.status != MST_ERR_UNREACHABLE) return msi_fail(s->dial.status, NULL, "%s", s->dial.why);
+    if (!s->dial.unanswered) s->unanswered = 0;
+    if (s->dial.unanswered && !s->unanswered) s->unanswered = msi_now();
+    if (s->unanswered && msi_now() - s->unanswered >= msi_socket_timeout() * INT64_C(1000000000))
+        return msi_fail(MST_ERR_PEER_LOST, NULL, "%s", s->dial.why);
+    return MST_OK; /* again, until the deadline */
 }
 
 mst_status msi_sockets_dial(struct msi_sockets *sockets) {

@@ -27,6 +27,7 @@ static struct msi_server *make_server(void) {
     msi_list_init(&server->ready);
     msi_list_init(&server->unsent);
     msi_list_init(&server->busy);
+    msi_list_init(&server->detached);
     server->max_total = MAX_TOTAL;
     server->stall_ns = INT64_C(3600) * 1000000000;
     server->limits = (struct msi_store_limits){
@@ -39,11 +40,14 @@ static struct msi_server *make_server(void) {
 static void run_round(struct msi_server *server) {
     msi_loop_wake(server->loop);
     msi_loop_run_once(server->loop);
-    while (!msi_list_empty(&server->unsent)) {
-        struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
-        msi_list_remove(&conn->unsent);
-        msi_conn_settle(conn, false);
-    }
+    do {
+        while (!msi_list_empty(&server->unsent)) {
+            struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
+            msi_list_remove(&conn->unsent);
+            msi_conn_settle(conn, false);
+        }
+        msi_server_resume(server);
+    } while (!msi_list_empty(&server->unsent));
     assert(msi_list_empty(&server->ready));
     assert(server->buffered + msi_kv_bytes(server->kv) < 4 * MAX_TOTAL);
 }

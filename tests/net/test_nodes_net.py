@@ -7,6 +7,7 @@ over the network, too.
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from harness import MUSTER, ToolProcess, ToolTest, default_signals, is_alive, wait_until
+from harness import DEADLINE, MUSTER, SLOWER, ToolProcess, ToolTest, default_signals, is_alive, wait_until
 from test_netns import NAMES, open_namespaces
 
 PORT = 29400
@@ -34,7 +35,7 @@ class NodesInNamespaces(ToolTest):
     def node(self, space, *args, nnodes=3, n=1):
         command = [*self.spaces.inside(space), MUSTER, "run", "--nnodes", str(nnodes), "-n", str(n)]
         command += ["--rdzv-endpoint", f"10.77.0.1:{PORT}", *map(str, args)]
-        env = self.environment({"MUSTER_FORCE_HOST": space, "MUSTER_STORE_SILENCE_S": str(SILENCE)})
+        env = self.environment({"MUSTER_FORCE_HOST": space, "MUSTER_TCP_TIMEOUT_S": str(SILENCE)})
         process = subprocess.Popen(
             command,
             env=env,
@@ -117,6 +118,48 @@ class NodesInNamespaces(ToolTest):
         self.assertRegex(results[0][2], r"\(pid \d+\) was lost; ending all ranks")
         self.assertRegex(results[1][2], "was lost")
         self.assertIn("the coordinator of the job was lost", results[2][2])
+
+    def test_coordinator_that_is_cut_off_is_lost_on_both_sides(self):
+        nodes = self.nodes("sh", "-c", f"{SHOW}; exec sleep 60")
+        for node in nodes:
+            self.assertIn("/3 try 0", node.out())
+        since = time.monotonic()
+        self.cut("a")
+        statuses, results = self.statuses(nodes)
+        self.assertLess(time.monotonic() - since, (SILENCE + 3) * SLOWER)
+        self.assertEqual(statuses, [1, 1, 1], results)
+        self.assertRegex(results[0][2], r"\(pid \d+\) was lost; ending all ranks")
+        for place in (1, 2):
+            self.assertRegex(results[place][2], "the coordinator of the job was lost.*its host does not answer")
+
+    def test_ranks_of_a_host_that_is_cut_off(self):
+        """The launchers and the ranks in a collective both detect it; every launcher ends."""
+        nodes = self.nodes(LOOP, "loop", "all_reduce", "60000")
+        for node in nodes:
+            while "BEGIN" not in node.out():
+                pass
+        since = time.monotonic()
+        self.cut("c")
+        statuses, results = self.statuses(nodes)
+        self.assertLess(time.monotonic() - since, (SILENCE + 4) * SLOWER)
+        self.assertNotIn(0, statuses, results)
+
+    @unittest.skipUnless(shutil.which("ss"), "needs ss")
+    def test_reset_connections_harm_nobody(self):
+        """Connections of launchers and of ranks to their stores are reset: the job goes on."""
+        with tempfile.TemporaryDirectory() as place:
+            flag = os.path.join(place, "enough")
+            script = f"{SHOW}; until [ -e {flag} ]; do sleep 0.05; done; exec {os.path.join(BUILD, 'bin', 'examples', '05_data_parallel')}"
+            nodes = self.nodes("sh", "-c", script)
+            for node in nodes:
+                self.assertIn("/3 try 0", node.out())
+            command = [*self.spaces.inside("a"), "ss", "-K", "-n", "-t", "-H", "src", f"10.77.0.1:{PORT}"]
+            out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE).stdout
+            self.assertTrue(out)
+            time.sleep(1.5)  # longer than a client may take to connect again
+            pathlib.Path(flag).touch()
+            statuses, results = self.statuses(nodes)
+            self.assertEqual(statuses, [0, 0, 0], results)
 
     def test_job_goes_on_without_the_one_that_is_cut_off_and_takes_it_back(self):
         with tempfile.TemporaryDirectory() as place:
