@@ -250,6 +250,8 @@ static mst_status wait_for_all(struct join *join, struct msi_store_rpc *x, size_
         struct msi_store_rpc again[] = {{.req = x[n - 2].req}, {.req = x[n - 1].req}};
         again[1].req.number = -again[1].req.number; /* this rank was counted */
         st = wait_a_while(join, &slow, again, 2);
+        /* The host of the store does not answer: a longer attempt finds out whether it is lost. */
+        if (st == MST_ERR_UNREACHABLE) st = msi_store_exec(join->store, join->wait, again, 2);
         msi_store_rpc_free(again, 2);
     }
     return st;

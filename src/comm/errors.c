@@ -167,7 +167,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         int culprit;
         if (msi_comm_refresh(comm) == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
         mst_status reported = msi_failure_report_read(comm, -1, &culprit);
-        if (reported != MST_OK) return msi_blame(reported, msi_comm_global(comm, culprit));
+        if (reported != MST_OK) return reported;
         if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
         int other = only_it ? comm->hooks.unreported(context) : find_lost(comm);
         if (other >= 0) return msi_comm_say_lost(comm, other, false);

@@ -247,14 +247,15 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
     char key[KEY_MAX], failed[KEY_MAX], rank[16], text[GAVE_UP_MAX];
     snprintf(rank, sizeof rank, "%d ", comm->rank);
-    snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status, failure->culprit,
-             failure->message);
+    bool aborts = failure->culprit <= MSI_BLAMES_ABORT;
+    snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status,
+             aborts ? failure->culprit : failure->global, failure->message);
     struct msi_store_req first = {
         .op = MSI_OP_COMPARE_SET, .key = gave_up_key(comm, key), .desired = msi_cstr(text)};
     struct msi_store_req last = {.op = MSI_OP_SET, .key = first.key, .value = first.desired};
     /* An abort also ends waits that a failure does not end. */
     struct msi_store_rpc x[] = {
-        {.req = failure->culprit <= MSI_BLAMES_ABORT ? last : first},
+        {.req = aborts ? last : first},
         {.req = {.op = MSI_OP_APPEND, .key = failed_key(comm, failed), .value = msi_cstr(rank)}}};
     exec(comm, x, 2);
     msi_store_rpc_free(x, 2);
@@ -299,9 +300,12 @@ mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit) 
         return msi_blame((mst_status)status, msi_comm_global(comm, *culprit));
     }
     if (by != -1 && by != rank) return MST_OK;
-    *culprit = blamed >= 0 && blamed < comm->size && blamed != comm->rank ? blamed : rank;
-    return msi_fail((mst_status)status, "look at that rank's own message; the group must be recreated",
-                    "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who), text + used);
+    int member = blamed >= 0 ? msi_comm_rank_of(comm, blamed) : -1;
+    bool outside = blamed >= 0 && member < 0; /* the cause is the loss of a rank of another group */
+    *culprit = member >= 0 && member != comm->rank ? member : rank;
+    msi_fail((mst_status)status, "look at that rank's own message; the group must be recreated",
+             "%s gave up this group: %s", msi_comm_show(comm, rank, who, sizeof who), text + used);
+    return msi_blame((mst_status)status, outside ? blamed : msi_comm_global(comm, *culprit));
 }
 
 void msi_rejection_post(struct msi_comm *comm, const struct msi_rejected *rejected) {

@@ -6,8 +6,8 @@
  *   wait/R      the number of the collective in which rank R waits, ranks that it waits for, a semicolon, the
  *               hashes of the call and of those before it, and the call as text; if it waits for a message,
  *               the number of its last collective and the rank at the other end
- *   gave_up     the first rank that failed, the status, the rank that it blames (MSI_BLAMES_ABORT: it has
- *               aborted the group), and its message
+ *   gave_up     the first rank that failed, the status, the global rank that it blames (MSI_BLAMES_ABORT or
+ *               less: it has aborted the group), and its message
  *   failed      the ranks that have failed, each with a space
  *   rejected.N  the first and the last number of successive collectives that a rank rejected because of their
  *               arguments, the rank, and the call and the reason of the first; N is the rank modulo 8

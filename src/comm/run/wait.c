@@ -164,7 +164,7 @@ static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *
     bool store = comm->traits.uses_store;
     int by = !store || (!at->seq && peer < 0) ? MSI_ABORTS_ONLY : at->seq ? -1 : peer;
     mst_status st = msi_failure_report_read(comm, by, culprit);
-    if (st != MST_OK) return msi_blame(st, msi_comm_global(comm, *culprit));
+    if (st != MST_OK) return st;
     return store && at->seq ? msi_wait_report_compare(comm, at, culprit) : MST_OK;
 }
 

@@ -270,15 +270,22 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     const struct msi_slot *slot = &msi_native(comm)->peers.region->areas[rank].slots[seq % MSI_SLOTS];
     mst_status status = (mst_status)(gave_up & (MSI_GAVE_UP_MESSAGE - 1));
     bool message = gave_up & MSI_GAVE_UP_MESSAGE;
-    int culprit = (int)(gave_up >> 8 & 0xffff) - 1;
+    int global = (int)(gave_up >> 8 & 0xffff) - 1;
+    int culprit = global >= 0 ? msi_comm_rank_of(comm, global) : -1;
+    bool outside = global >= 0 && culprit < 0; /* the cause is the loss of a rank of another group */
     void *context = comm->hooks.context;
-    if (culprit < 0 || culprit >= comm->size) culprit = rank;
+    if (culprit < 0) culprit = rank;
     int blamed_rank = culprit;
     if (culprit == comm->rank) culprit = rank; /* only the other rank knows why it blames this one */
     struct mst_work *own = msi_comm_next_active(comm, NULL);
     int rejecter;
     if (status == MST_ERR_MISMATCH && find_rejection(comm, own, seq, &rejecter)) {
         culprit = rejecter;
+    } else if (status == MST_ERR_PEER_LOST && outside) {
+        msi_fail(status, "look at that rank's own message; the group must be recreated",
+                 "%s gave up this group because rank %d is lost", msi_comm_show(comm, rank, who, sizeof who),
+                 global);
+        msi_blame(status, global);
     } else if (status == MST_ERR_PEER_LOST) {
         msi_comm_refresh(comm);
         if (msi_comm_check_abort(comm) == MST_OK) comm->hooks.say_lost(context, culprit, false);
@@ -334,7 +341,7 @@ static void announce_failure(const struct mst_work *work) {
     uint64_t seq = !message && work->begun && work->fault.seq ? work->fault.seq : region->seq;
     /* Read by hear_failure of the other ranks. */
     msi_shm_region_post(region, &msi_shm_region_own(region)->gave_up,
-                        seq << 32 | (uint64_t)(f->culprit + 1) << 8 | what);
+                        seq << 32 | (uint64_t)((f->global + 1) & 0xffff) << 8 | what);
 }
 
 /* Finds a mismatch if the ranks wait for each other to read, as two roots of a large broadcast do. */
