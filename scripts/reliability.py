@@ -108,11 +108,12 @@ def main():
                 kills, runs, problems = kills + more, runs + n, problems + found
                 print(row, *found, sep="\n", flush=True)
     verdict = "No rank hung, no result was wrong, and every survivor named a rank that was killed." if not problems else \
-        f"{len(problems)} survivors behaved wrongly."
+        f"{len(problems)} survivors did not do what they should; they are listed at the end."
     machine = f"{os.cpu_count()} processors, {platform.machine()}"
     text = HEAD.format(trials=options.trials, size=options.size, machine=machine, kills=kills, runs=runs, problems=verdict)
     if options.write:
-        options.write.write_text(text + "\n".join(rows) + "\n")
+        wrong = ["", "## What went wrong", "", *(f"- {problem}" for problem in problems)] if problems else []
+        options.write.write_text("\n".join([text.rstrip("\n"), *rows, *wrong]) + "\n")
     print(f"{kills} kills in {runs} runs. {verdict}")
     sys.exit(bool(problems))
 

@@ -76,8 +76,8 @@ static mst_status end(mst_status st, mst_work *work) {
 static mst_status all_reduce(const struct team *t, uint64_t step, size_t n, bool async) {
     mst_work *work = NULL;
     fill(step, t->rank, n);
-    mst_status st =
-        end(mst_all_reduce(in, n, MST_I32, .group = t->group, .work = async ? &work : NULL), work);
+    mst_status st = mst_all_reduce(in, n, MST_I32, .group = t->group, .work = async ? &work : NULL);
+    st = end(st, work);
     for (size_t i = 0; i < n && st == MST_OK; i++)
         if (in[i] != sum_of(step, t->size, i)) wrong("all_reduce", step, i, in[i], sum_of(step, t->size, i));
     return st;
@@ -87,8 +87,9 @@ static mst_status broadcast(const struct team *t, uint64_t step, size_t n, bool 
     mst_work *work = NULL;
     int root = (int)(draw(step, 10) % (uint64_t)t->size);
     fill(step, t->rank, n);
-    mst_status st = end(
-        mst_broadcast(in, n, MST_I32, .root = root, .group = t->group, .work = async ? &work : NULL), work);
+    mst_status st =
+        mst_broadcast(in, n, MST_I32, .root = root, .group = t->group, .work = async ? &work : NULL);
+    st = end(st, work);
     for (size_t i = 0; i < n && st == MST_OK; i++)
         if (in[i] != value(step, root, i)) wrong("broadcast", step, i, in[i], value(step, root, i));
     return st;
@@ -99,8 +100,8 @@ static mst_status all_gather(const struct team *t, uint64_t step, size_t n, bool
     n = n / (size_t)t->size + 1;
     fill(step, t->rank, n);
     mst_status st =
-        end(mst_all_gather_into_tensor(out, in, n, MST_I32, .group = t->group, .work = async ? &work : NULL),
-            work);
+        mst_all_gather_into_tensor(out, in, n, MST_I32, .group = t->group, .work = async ? &work : NULL);
+    st = end(st, work);
     for (int r = 0; r < t->size && st == MST_OK; r++)
         for (size_t i = 0; i < n; i++)
             if (out[(size_t)r * n + i] != value(step, r, i))
@@ -113,8 +114,8 @@ static mst_status reduce_scatter(const struct team *t, uint64_t step, size_t n, 
     n = n / (size_t)t->size + 1;
     fill(step, t->rank, n * (size_t)t->size);
     mst_status st =
-        end(mst_reduce_scatter_tensor(out, in, n, MST_I32, .group = t->group, .work = async ? &work : NULL),
-            work);
+        mst_reduce_scatter_tensor(out, in, n, MST_I32, .group = t->group, .work = async ? &work : NULL);
+    st = end(st, work);
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         int32_t wanted = sum_of(step, t->size, (size_t)t->rank * n + i);
         if (out[i] != wanted) wrong("reduce_scatter", step, i, out[i], wanted);
@@ -126,8 +127,9 @@ static mst_status all_to_all(const struct team *t, uint64_t step, size_t n, bool
     mst_work *work = NULL;
     n = n / (size_t)t->size + 1;
     fill(step, t->rank, n * (size_t)t->size);
-    mst_status st = end(
-        mst_all_to_all_single(out, in, n, MST_I32, .group = t->group, .work = async ? &work : NULL), work);
+    mst_status st =
+        mst_all_to_all_single(out, in, n, MST_I32, .group = t->group, .work = async ? &work : NULL);
+    st = end(st, work);
     for (int r = 0; r < t->size && st == MST_OK; r++)
         for (size_t i = 0; i < n; i++) {
             int32_t wanted = value(step, r, (size_t)t->rank * n + i);
@@ -158,8 +160,8 @@ static mst_status reduce(const struct team *t, uint64_t step, size_t n, bool asy
     mst_work *work = NULL;
     int root = (int)(draw(step, 10) % (uint64_t)t->size);
     fill(step, t->rank, n);
-    mst_status st =
-        end(mst_reduce(in, n, MST_I32, .root = root, .group = t->group, .work = async ? &work : NULL), work);
+    mst_status st = mst_reduce(in, n, MST_I32, .root = root, .group = t->group, .work = async ? &work : NULL);
+    st = end(st, work);
     for (size_t i = 0; i < n && st == MST_OK && t->rank == root; i++)
         if (in[i] != sum_of(step, t->size, i)) wrong("reduce", step, i, in[i], sum_of(step, t->size, i));
     return st;
