@@ -55,7 +55,7 @@ struct msi_json_place {
 };
 
 static inline struct msi_json msi_json_of(const char *text, size_t n) {
-    return (struct msi_json){.begin = text, .end = text + n, .at = text};
+    return (struct msi_json){.begin = text, .end = n ? text + n : text, .at = text}; /* text may be NULL */
 }
 
 /* The kind of the next value; in->at is then its beginning. */

@@ -77,6 +77,11 @@ struct msi_engine {
     /* The ranks that have not reached the collective, as far as the engine knows: writes at most max and
      * returns how many there are. */
     int (*missing)(const struct mst_work *work, int *ranks, int max);
+    /*
+     * A rank whose process was seen to end although it had announced no failure, so that others may have
+     * ended because of it; -1: none. Optional: for ranks that announce failures before they end.
+     */
+    int (*find_victim)(const struct msi_comm *comm);
     /* Is that rank known to wait for others itself? Optional. */
     bool (*is_waiting)(const struct msi_comm *comm, int rank);
     /* What a rank called, if ranks disagree on the collective. Optional. */

@@ -149,10 +149,16 @@ static int silent_host(struct msi_comm *comm) {
 
 mst_status msi_comm_say_store_lost(struct msi_comm *comm) {
     void *context = comm->hooks.context;
-    int cause = comm->hooks.unreported(context);
-    if (cause < 0 || cause == comm->hooks.store_host(context) || !comm->hooks.has_died(context, cause))
-        return MST_ERR_STORE_LOST;
-    return msi_comm_say_lost(comm, cause, false);
+    int cause = comm->hooks.unreported(context), host = comm->hooks.store_host(context);
+    if (cause >= 0 && cause != host && comm->hooks.has_died(context, cause))
+        return msi_comm_say_lost(comm, cause, false);
+    /* The kernel knows of deaths on this host that the store cannot report any more. */
+    if (comm->engine->find_victim) {
+        msi_comm_look_for_ended(comm);
+        int victim = comm->engine->find_victim(comm);
+        if (victim >= 0 && victim != host) return msi_comm_say_lost(comm, victim, false);
+    }
+    return MST_ERR_STORE_LOST;
 }
 
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,

@@ -126,8 +126,8 @@ void msi_session_batch(struct msi_conn *conn, int64_t number) {
 }
 
 bool msi_session_repeat(struct msi_conn *conn) {
+    if (conn->repeat_at == conn->done.len) return false;
     struct msi_reader r = msi_reader(conn->done.data + conn->repeat_at, conn->done.len - conn->repeat_at);
-    if (r.left == 0) return false;
     uint32_t n = msi_read_u32(&r);
     msi_buf_add(&conn->out, r.p, n);
     conn->repeat_at += sizeof n + n;

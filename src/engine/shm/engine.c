@@ -332,6 +332,15 @@ static bool hear_failure(struct msi_comm *comm) {
     return false;
 }
 
+static int find_victim(const struct msi_comm *comm) {
+    const struct msi_shm_region *region = msi_native(comm)->peers.region;
+    for (int r = 0; region && r < comm->size; r++) {
+        if (r == comm->rank || !msi_comm_has_ended(comm, r) || msi_comm_has_left(comm, r)) continue;
+        if (atomic_load_explicit(&region->areas[r].gave_up, memory_order_acquire) == 0) return r;
+    }
+    return -1;
+}
+
 static void announce_failure(const struct mst_work *work) {
     struct msi_shm_region *region = msi_native(work->comm)->peers.region;
     const struct msi_failure *f = &work->failure;
@@ -417,6 +426,7 @@ const struct msi_engine msi_shm_engine = {
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,
+    .find_victim = find_victim,
     .is_waiting = is_waiting,
     .needs_store = needs_store,
     .signature_of = signature_of,
