@@ -279,8 +279,6 @@ enum { MSI_POLL_CANCEL, MSI_POLL_FIRST_PEER };
 static inline bool msi_comm_has_ended(const struct msi_comm *comm, int rank) {
     return comm->waiting.fds && comm->waiting.fds[MSI_POLL_FIRST_PEER + rank].events == 0;
 }
-/* Asks the kernel which processes have ended. Locked. */
-void msi_comm_look_for_ended(struct msi_comm *comm);
 /* Has that rank destroyed the group? */
 static inline bool msi_comm_has_left(const struct msi_comm *comm, int rank) {
     return comm->engine->has_left && comm->engine->has_left(comm, rank);

@@ -78,7 +78,7 @@ struct msi_engine {
      * returns how many there are. */
     int (*missing)(const struct mst_work *work, int *ranks, int max);
     /*
-     * A rank whose process was seen to end although it had announced no failure, so that others may have
+     * A rank whose process has ended although it had announced no failure, so that others may have
      * ended because of it; -1: none. Optional: for ranks that announce failures before they end.
      */
     int (*find_victim)(const struct msi_comm *comm);

@@ -154,7 +154,6 @@ mst_status msi_comm_say_store_lost(struct msi_comm *comm) {
         return msi_comm_say_lost(comm, cause, false);
     /* The kernel knows of deaths on this host that the store cannot report any more. */
     if (comm->engine->find_victim) {
-        msi_comm_look_for_ended(comm);
         int victim = comm->engine->find_victim(comm);
         if (victim >= 0 && victim != host) return msi_comm_say_lost(comm, victim, false);
     }

@@ -299,11 +299,6 @@ static bool somebody_ended(struct msi_comm *comm) {
     return any;
 }
 
-void msi_comm_look_for_ended(struct msi_comm *comm) {
-    if (comm->waiting.sleeping || (!comm->waiting.fds && watch_peers(comm) != MST_OK)) return;
-    if (poll(comm->waiting.fds + MSI_POLL_FIRST_PEER, (nfds_t)comm->size, 0) > 0) somebody_ended(comm);
-}
-
 /* Does the engine make progress only while it is called? */
 static bool must_help(const struct msi_comm *comm) {
     return comm->traits.by_clock && !comm->traits.pollable;

@@ -3,6 +3,7 @@
 #include "comm/wait_reports.h"
 #include "engine/engines.h"
 #include "engine/shm/shm_coll.h"
+#include "os/pidfd.h"
 
 #include <stdio.h>
 
@@ -334,9 +335,12 @@ static bool hear_failure(struct msi_comm *comm) {
 
 static int find_victim(const struct msi_comm *comm) {
     const struct msi_shm_region *region = msi_native(comm)->peers.region;
+    const int *pids = comm->ranks.pids;
     for (int r = 0; region && r < comm->size; r++) {
-        if (r == comm->rank || !msi_comm_has_ended(comm, r) || msi_comm_has_left(comm, r)) continue;
-        if (atomic_load_explicit(&region->areas[r].gave_up, memory_order_acquire) == 0) return r;
+        if (pids[r] == pids[comm->rank] || msi_comm_has_left(comm, r)) continue;
+        /* Written by announce_failure. */
+        if (atomic_load_explicit(&region->areas[r].gave_up, memory_order_acquire)) continue;
+        if (msi_process_has_ended(pids[r])) return r;
     }
     return -1;
 }
