@@ -8,8 +8,8 @@
 enum { NAP_NS = 1000000 };
 
 static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
-    int64_t until =
-        wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
+    /* A cancellation has no condition variable. Otherwise it looks again, should no thread run callbacks. */
+    int64_t until = msi_deadline(wait->cancel ? 10 : 100);
     if (until > wait->deadline) until = wait->deadline;
     msi_condition_wait(&comm->changed, &comm->lock, until);
     return msi_now() < wait->deadline;
