@@ -192,9 +192,10 @@ static mst_status explain_refusal(struct join *join, mst_status lost) {
     msi_error_save(&why, lost);
     if (read_ended(join, &ended) != MST_OK) return msi_error_restore(&why);
     return msi_fail(
-        MST_ERR_SYSTEM,
-        "raise the limit of open files (RLIMIT_NOFILE, ulimit -n) of the process that hosts the store",
-        "the store refused a second connection of rank %d: its host is out of descriptors", join->spec->rank);
+        MST_ERR_SYSTEM, "raise the limit of open files (ulimit -n) of the process that hosts the store",
+        "the store refused a second connection of rank %d: the process that hosts it has no descriptor "
+        "left (RLIMIT_NOFILE)",
+        join->spec->rank);
 }
 
 /* From here on the store reports the death of this rank to the others. */

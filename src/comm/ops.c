@@ -40,13 +40,10 @@ void msi_comm_end(struct mst_work *work) {
     msi_list_remove(&work->node);
     msi_comm_trace_end(work);
     if (work->failure.status != MST_OK) note_failure(work);
-    if (!work->callback) {
+    if (work->callback)
+        msi_list_push(&work->comm->ops.ended, &work->node);
+    else
         msi_comm_finish_op(work);
-        return;
-    }
-    msi_list_push(&work->comm->ops.ended, &work->node);
-    /* The thread that ends it may not run callbacks: the communicator's thread must not sleep. */
-    if (work->comm->threaded) msi_condition_tell(&work->comm->changed);
 }
 
 bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(struct mst_work *),

@@ -109,7 +109,7 @@ class Threads(RanksTest):
     def test_few_descriptors_with_the_store(self):
         """The same if rank 0 also hosts the store. A thread that begins late may find no store any more."""
         lines, _ = self.run_limited(100, f"tcp://127.0.0.1:{self.free_port()}")
-        self.assertTrue(any("RLIMIT_NOFILE is 100)" in line for line in lines), lines)
+        self.assertTrue(any("RLIMIT_NOFILE" in line for line in lines), lines)
         known = {"MST_ERR_SYSTEM", "MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST"}
         self.assertLessEqual({line.split(": ")[1] for line in lines}, known, lines)
         self.assert_nothing_left()

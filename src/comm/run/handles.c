@@ -8,8 +8,8 @@
 enum { NAP_NS = 1000000 };
 
 static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wait) {
-    /* A cancellation has no condition variable. Otherwise it looks again, should no thread run callbacks. */
-    int64_t until = msi_deadline(wait->cancel ? 10 : 100);
+    int64_t until =
+        wait->cancel ? msi_deadline(10) : wait->deadline; /* a cancellation has no condition variable */
     if (until > wait->deadline) until = wait->deadline;
     msi_condition_wait(&comm->changed, &comm->lock, until);
     return msi_now() < wait->deadline;
@@ -88,6 +88,8 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
             st = msi_comm_refuse_waiting();
         } else if (msi_comm_help(comm)) {
             idle = (struct msi_idle){0};
+        } else if (!is_held(work, generation) || msi_comm_is_over(work)) {
+            break; /* another thread ended it while msi_comm_help had released the lock */
         } else if (polls(comm, &idle, wait)) {
             msi_comm_idle(comm, &idle, !msi_comm_has_thread(comm));
         } else if (!sleep_until_changed(comm, wait)) {
