@@ -1,5 +1,6 @@
 """Groups that span hosts: ranks of one host use shared memory, and waiting ranks sleep."""
 
+import contextlib
 import os
 import pathlib
 
@@ -10,10 +11,18 @@ TICKS = os.sysconf("SC_CLK_TCK")
 ESTABLISHED = "01"
 
 
+def open_files(pid):
+    """What the descriptors of a process refer to, without those that it closes meanwhile."""
+    names = []
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            names.append(os.readlink(entry))
+    return names
+
+
 def sockets(pid):
     """The inodes of a process's sockets."""
-    links = [os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
-    return {link[8:-1] for link in links if link.startswith("socket:[")}
+    return {name[8:-1] for name in open_files(pid) if name.startswith("socket:[")}
 
 
 def connections():
@@ -54,14 +63,14 @@ class Connections(FaultsTest):
             rank.begins("loop")
         found = connected(ranks)
         mapped = [segments(rank.pid, "muster-link") for rank in ranks]
-        open_files = [os.readlink(entry) for rank in ranks for entry in pathlib.Path(f"/proc/{rank.pid}/fd").iterdir()]
+        names = [name for rank in ranks for name in open_files(rank.pid)]
         self.assertTrue(all(is_alive(rank.pid) for rank in ranks))
         ranks[0].kill()
         self.end(store, ranks)
         self.assert_nothing_left()
         for rank, count in enumerate(mapped):
             self.assertEqual(count > 0, hosts.count(hosts[rank]) > 1, (rank, mapped))
-        self.assertEqual([name for name in open_files if "memfd:muster" in name], [])
+        self.assertEqual([name for name in names if "memfd:muster" in name], [])
         n = range(len(hosts))
         return found, {(a, b) for a in n for b in n if a < b and hosts[a] != hosts[b]}
 
