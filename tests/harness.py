@@ -79,10 +79,19 @@ def listens(port):
     return any("@muster-store" in name and name[-1] == str(port) for name in names)
 
 
+def open_files(pid):
+    """What the descriptors of a process refer to, without those that it closes meanwhile."""
+    names = []
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            names.append(os.readlink(entry))
+    return names
+
+
 def segments(pid, kind="muster"):
     """How many of muster's shared segments the process has open or mapped."""
     try:
-        fds = [os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+        fds = open_files(pid)
         maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0

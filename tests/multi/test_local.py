@@ -1,23 +1,13 @@
 """Groups that span hosts: ranks of one host use shared memory, and waiting ranks sleep."""
 
-import contextlib
 import os
 import pathlib
 
-from harness import is_alive, main, segments
+from harness import is_alive, main, open_files, segments
 from test_faults import FaultsTest
 
 TICKS = os.sysconf("SC_CLK_TCK")
 ESTABLISHED = "01"
-
-
-def open_files(pid):
-    """What the descriptors of a process refer to, without those that it closes meanwhile."""
-    names = []
-    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            names.append(os.readlink(entry))
-    return names
 
 
 def sockets(pid):
