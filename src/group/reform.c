@@ -21,7 +21,7 @@ struct reform {
     const struct msi_wait *wait;
     struct msi_buf decision;
     struct msi_admission own; /* this rank's place; rank -1: it has none */
-    bool late;                /* new processes have not come */
+    bool late;                /* too few new processes came in time */
 };
 
 /* Writes the places of survivors and new processes. */
@@ -170,7 +170,7 @@ mst_status msi_world_reform(struct msi_world *world, int added, const mst_site *
                        .call = added < 0 ? "mst_shrink_world" : "mst_grow_world",
                        .wait = wait};
     mst_status st = MST_OK;
-    /* Ranks that wait in the old world come, too. */
+    /* Calls of other ranks on the old world end, so that these ranks can take part. */
     if (added < 0 || msi_group_check(world->all, true) != MST_OK)
         st = msi_group_leave_calls(world->all, site, f.call);
     if (st == MST_OK) do
