@@ -212,6 +212,16 @@ static mst_status take_part(struct vote_state *s, struct msi_str own, const stru
     return st == MST_ERR_TIMEOUT ? say_late(s) : st;
 }
 
+mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait, bool *began) {
+    struct vote_state s = {.vote = vote};
+    fill_keys(&s, *vote->number);
+    struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(s.in))};
+    mst_status st = msi_world_exec(vote->group->world, wait, &x, 1);
+    *began = st == MST_OK && msi_store_reply_value(&x).n > 0;
+    msi_store_rpc_free(&x, 1);
+    return st;
+}
+
 mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,
                           struct msi_buf *decision) {
     struct vote_state s = {.vote = vote, .ballots = calloc((size_t)vote->group->size, sizeof *s.ballots)};

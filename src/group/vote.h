@@ -42,6 +42,9 @@ struct msi_vote {
 mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,
                           struct msi_buf *decision);
 
+/* Has a rank taken part in the vote that this rank has not reached yet? */
+mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait, bool *began);
+
 /*
  * While an operation of the group waits: fails with MST_ERR_PEER_LOST if a rank that it waits for waits in a
  * vote. Blames the first lost rank of the world.
