@@ -341,10 +341,13 @@ static bool names_rank(const struct outcome *out, int rank) {
     return out->culprit == rank || strstr(out->message, text);
 }
 
-/* Does the message name the armed rank? Those of messages may name another rank that has failed. */
+/*
+ * Does the message name the armed rank? Those of messages may name another rank that has failed, and all if
+ * the armed rank cannot even report its failure.
+ */
 static bool names_cause(const struct outcome *out) {
     bool found = names_rank(out, armed_rank);
-    for (int r = 0; r < MOST && phase->messages; r++)
+    for (int r = 0; r < MOST && (phase->messages || lasting); r++)
         found |= &outcomes[r] != out && outcomes[r].status != MST_OK && names_rank(out, r);
     return found;
 }
