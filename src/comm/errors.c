@@ -163,8 +163,17 @@ mst_status msi_comm_say_store_lost(struct msi_comm *comm) {
     return MST_ERR_STORE_LOST;
 }
 
+/* This rank lacks something, so that it cannot communicate with another one: that one is not the cause. */
+static mst_status say_own_lack(struct msi_comm *comm, mst_status status, int rank, const char *why) {
+    char who[200];
+    msi_fail(status, "check the limits of this process on memory, mappings and descriptors",
+             "cannot reach %s: %s", msi_comm_show(comm, rank, who, sizeof who), why);
+    return msi_blame(status, msi_comm_global(comm, comm->rank));
+}
+
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
                                 bool only_it) {
+    if (status == MST_ERR_MEMORY) return say_own_lack(comm, status, rank, why);
     void *context = comm->hooks.context;
     char who[200], store[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
@@ -183,12 +192,8 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         pause = pause * 2 < CUT_OFF_MS / 10 ? pause * 2 : CUT_OFF_MS / 10;
     } while (more == MST_OK && silent_host(comm) < 0);
     if (msi_comm_has_left(comm, rank)) return msi_comm_say_lost(comm, rank, only_it);
+    if (status == MST_ERR_SYSTEM) return say_own_lack(comm, status, rank, why);
     msi_comm_show(comm, rank, who, sizeof who);
-    if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY) {
-        msi_fail(status, "check the limits of this process on memory, mappings and descriptors",
-                 "cannot reach %s: %s", who, why);
-        return msi_blame(status, msi_comm_global(comm, comm->rank)); /* that rank is not the cause */
-    }
     int host = silent_host(comm);
     if (host >= 0 && host != rank) {
         msi_fail(status, "find out where that rank is; the group must be recreated",
