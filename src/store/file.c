@@ -26,7 +26,7 @@ struct file_store {
     struct msi_file_log log;
     struct msi_kv *kv, *on_disconnect; /* on_disconnect: by slot, as text */
     int64_t checked_members;           /* time of the last check for dead members */
-    bool broken;                       /* the map differs from the file: a write failed, or incomplete */
+    bool broken;                       /* a write failed, so the map differs from the file */
     bool incomplete;                   /* a record was not applied for lack of memory */
 };
 
@@ -92,8 +92,10 @@ static void apply_on_disconnect(struct file_store *store, struct msi_str slot_te
     msi_buf_add(&copy, value.p, value.n);
     struct msi_reader r = msi_reader(copy.data, copy.len);
     struct msi_str key = msi_read_str(&r);
-    if (!r.bad && !copy.failed) record(store, MSI_FILE_APPEND, key, msi_str(r.p, r.left));
-    record(store, MSI_FILE_ON_DISCONNECT, slot_text, msi_str(NULL, 0));
+    if (!copy.failed) { /* else it is applied later */
+        if (!r.bad) record(store, MSI_FILE_APPEND, key, msi_str(r.p, r.left));
+        record(store, MSI_FILE_ON_DISCONNECT, slot_text, msi_str(NULL, 0));
+    }
     msi_buf_free(&copy);
 }
 
@@ -114,12 +116,9 @@ static mst_status lock_both(struct file_store *store, const struct msi_wait *wai
     for (;;) {
         bool locked = false;
         pthread_mutex_lock(&store->lock);
-        mst_status st =
-            store->broken
-                ? msi_fail(MST_ERR_STORE_LOST, "open the store again",
-                           "an earlier write to %s failed, or its contents were not read for lack of memory",
-                           store->log.path)
-                : msi_file_log_try_lock(&store->log, &locked);
+        mst_status st = store->broken ? msi_fail(MST_ERR_STORE_LOST, "open the store again",
+                                                 "an earlier write to %s failed", store->log.path)
+                                      : msi_file_log_try_lock(&store->log, &locked);
         if (st == MST_OK && locked) return MST_OK;
         pthread_mutex_unlock(&store->lock);
         if (st == MST_OK)
@@ -133,11 +132,9 @@ static mst_status enter(struct file_store *store, const struct msi_wait *wait) {
     mst_status st = lock_both(store, wait);
     if (st != MST_OK) return st;
     st = msi_file_log_read(&store->log, apply_record, store);
-    if (st == MST_OK && store->incomplete) {
-        store->broken = true;
+    if (st == MST_OK && store->incomplete)
         st = msi_fail(MST_ERR_MEMORY, "raise MUSTER_STORE_MAX_TOTAL or the memory of this process",
                       "out of memory for the contents of %s", store->log.path);
-    }
     if (st == MST_OK) {
         check_members(store);
         return MST_OK;
@@ -244,6 +241,7 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
         } else {
             if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guard, &locked);
             if (st == MST_OK && x[i].status == MST_OK) perform(store, &x[i]);
+            if (msi_store_rpc_full(&x[i])) break;
         }
         if (st == MST_OK && x[i].reply.failed) st = msi_fail_memory();
     }
