@@ -109,7 +109,10 @@ static struct usage count_usage(void) {
     return (struct usage){count_entries("/proc/self/fd"), count_entries("/proc/self/task"), count_segments()};
 }
 
-/* Counts what is more than before, when made blocks had been allocated. A thread that was joined may still be listed for a moment. */
+/*
+ * Counts what is more than before, when made blocks had been allocated. A thread that was joined may still be
+ * listed for a moment.
+ */
 static void count_left(const struct usage *before, int made, struct outcome *out) {
     struct usage now = count_usage();
     for (int i = 0; i < 100 && now.threads > before->threads; i++) {
@@ -333,6 +336,8 @@ static bool contains_cause(const struct outcome *out) {
     if (strstr(out->message, strerror(out->error))) return true;
     if (!strcmp(out->failed, "send")) return true; /* a connection may break because that rank has left */
     if (out->error == EMFILE && !strcmp(phase->name, "any_source")) return true; /* the same */
+    /* After a record could not be written, all calls on the file fail. */
+    if (!strcmp(layout, "file")) return true;
     if (out->error == EADDRINUSE && strstr(out->message, "the port is taken")) return true;
     return out->error == ENOMEM && strcasestr(out->message, "memory");
 }
@@ -344,14 +349,14 @@ static bool names_rank(const struct outcome *out, int rank) {
 }
 
 /*
- * Does the message name the armed rank? Those of messages may name another rank that has failed, and all if
- * the armed rank cannot even report its failure.
+ * Does the message name the armed rank? It may name another rank that has failed: in messages, if the armed
+ * rank cannot report its failure, and with a file, in which a rank that reacts may write its end first.
  */
 static bool names_cause(const struct outcome *out) {
     /* A rank that never came is not known. A receive from any source ends when the last sender has left. */
     bool found =
         names_rank(out, armed_rank) || !strcmp(phase->name, "init") || !strcmp(phase->name, "any_source");
-    for (int r = 0; r < MOST && (phase->messages || lasting); r++)
+    for (int r = 0; r < MOST && (phase->messages || lasting || !strcmp(layout, "file")); r++)
         found |= &outcomes[r] != out && outcomes[r].status != MST_OK && names_rank(out, r);
     return found;
 }
