@@ -163,7 +163,7 @@ static mst_status coalesced(struct rank *r) {
 
 static mst_status bytes(struct rank *r) {
     mst_bytes all[MOST] = {{0}};
-    char text[2] = {(char)('0' + r->rank), '\0'};
+    char text[MOST] = {(char)('0' + r->rank)};
     mst_status st = mst_all_gather_bytes_with(all, text, (size_t)r->rank + 1, &r->call);
     for (int from = 0; st == MST_OK && from < r->size; from++) {
         r->wrong |= all[from].len != (size_t)from + 1 || *(char *)all[from].data != '0' + from;
