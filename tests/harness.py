@@ -9,6 +9,7 @@ CTest sets PYTHONPATH. By hand: PYTHONPATH=tests:tests/multi:tests/tools python3
 import collections
 import contextlib
 import ctypes
+import io
 import os
 import pathlib
 import select
@@ -465,22 +466,103 @@ class RanksTest(ProcessTest):
             raise
 
 
+class ParallelRunner:
+    """Runs tests in several processes at once: for drivers whose tests mostly wait."""
+
+    def __init__(self, at_once):
+        self.at_once = at_once
+        self.workers = []
+        self.skipped = []
+        self.testsRun = 0
+        self.failed = False
+
+    def wasSuccessful(self):
+        return not self.failed
+
+    @staticmethod
+    def work(tests, queue, results):
+        """Takes numbers of tests from a pipe and writes how they ended, one line each."""
+        while number := os.read(queue, 1):
+            text = io.StringIO()
+            result = unittest.TextTestRunner(stream=text).run(unittest.TestSuite([tests[number[0]]]))
+            ok = result.wasSuccessful()
+            skipped = [test for test, _ in result.skipped if isinstance(test, unittest.TestCase)]
+            if not ok:
+                print(text.getvalue(), file=sys.stderr, flush=True)
+            all_skipped = bool(result.skipped) and len(skipped) == result.testsRun  # perhaps by the class
+            os.write(results, b"%d %d %d\n" % (number[0], ok, all_skipped))
+
+    def start(self, tests):
+        """Starts the processes; returns the stream of their results."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        queue, feed = os.pipe()
+        source, results = os.pipe()
+        os.write(feed, bytes(range(len(tests))))
+        os.close(feed)
+        for _ in range(min(self.at_once, len(tests))):
+            pid = os.fork()
+            if pid == 0:
+                os.close(source)
+                signal.alarm(LIMIT)
+                self.workers.clear()
+                self.work(tests, queue, results)
+                os._exit(0)
+            self.workers.append(pid)
+        os.close(queue)
+        os.close(results)
+        return os.fdopen(source, encoding="utf-8")
+
+    def run(self, suite):
+        begin = time.monotonic()
+        tests = list(tests_of(suite))
+        with self.start(tests) as results:
+            for line in results:
+                number, ok, skipped = map(int, line.split())
+                self.testsRun += 1
+                self.failed |= not ok
+                if skipped:
+                    self.skipped.append((tests[number], ""))
+        while self.workers:
+            self.failed |= os.waitpid(self.workers.pop(), 0)[1] != 0
+        self.failed |= self.testsRun != len(tests)
+        print(f"Ran {self.testsRun} of {len(tests)} tests in {time.monotonic() - begin:.1f} s, {self.at_once} at once:",
+              "FAILED" if self.failed else "OK", file=sys.stderr)  # fmt: skip
+        return self
+
+
+def tests_of(suite):
+    """The tests of a suite and of the suites in it."""
+    for part in suite:
+        if isinstance(part, unittest.TestCase):
+            yield part
+        else:
+            yield from tests_of(part)
+
+
 def give_up(number, _):
     for process in started:
         if process.poll() is None:
             process.kill()
+    for worker in runner.workers if runner else ():
+        os.kill(worker, signal.SIGTERM)
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
     print("got SIGTERM" if number == signal.SIGTERM else f"the driver took more than {LIMIT} s", file=sys.stderr)
     os._exit(1)
 
 
-def main():
-    """Runs the tests of the calling driver; the driver counts as skipped if all of its tests are."""
+runner = None  # of tests in several processes
+
+
+def main(at_once=1):
+    """Runs the tests of the calling driver, that many at once; it counts as skipped if all of its tests are."""
+    global runner
     signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, give_up)
     signal.alarm(LIMIT)
-    result = unittest.main(exit=False).result
+    runner = ParallelRunner(at_once) if at_once > 1 else None
+    result = unittest.main(exit=False, testRunner=runner).result
     tests = [test for test, _ in result.skipped if isinstance(test, unittest.TestCase)]  # without skipped classes
     if result.wasSuccessful() and result.skipped and len(tests) == result.testsRun:
         sys.exit(SKIPPED)

@@ -43,8 +43,8 @@ typedef struct mst_shrink_options {
 } mst_shrink_options;
 /*
  * Makes a group of the ranks of group (NULL: the default world) that live, in their old order. Aborts the old
- * group first, so that ranks that wait in it come, too; destroy it. Ranks that die meanwhile may still be in
- * the new group: its first call then fails, and it can be shrunk again.
+ * group first, so that calls of other ranks on it end and these ranks can take part; destroy it. Ranks that
+ * die meanwhile may still be in the new group: its first call then fails, and it can be shrunk again.
  */
 mst_status mst_shrink_group_with(mst_group *group, mst_group **survivors, const mst_shrink_options *options);
 

@@ -55,13 +55,13 @@ static mst_status announce(struct mst_store *store, const char *lineage, const s
     return st;
 }
 
-/* This process does not wait any more: takes it off the list. */
-static void withdraw(struct mst_store *store, const char *lineage, uint64_t nonce) {
+/* Removes this process from the list, because of the thread's last failure. */
+static void withdraw(struct mst_store *store, const char *lineage, uint64_t nonce, mst_status status) {
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_saved_error error;
     struct msi_store_rpc x = {.req = {.op = MSI_OP_ON_DISCONNECT}};
     struct msi_buf line = {0};
-    msi_error_save(&error, MST_OK);
+    msi_error_save(&error, status);
     append(store, lineage, &wait, make_line(&line, '-', nonce, ""));
     run(store, &wait, &x);
     msi_store_rpc_free(&x, 1);
@@ -90,7 +90,7 @@ mst_status msi_admission_wait(struct mst_store *store, const char *lineage, cons
     }
     struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
     if (st == MST_OK) st = read_place(msi_read_str(&r), given);
-    if (st != MST_OK) withdraw(store, lineage, nonce);
+    if (st != MST_OK) withdraw(store, lineage, nonce, st);
     if (st == MST_ERR_TIMEOUT)
         st =
             msi_fail(MST_ERR_STALLED, "let the ranks of that world call mst_grow_world, or raise .timeout_ms",

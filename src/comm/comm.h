@@ -166,8 +166,9 @@ void msi_comm_tell_end(struct msi_comm *comm, mst_status status);
  * here with MST_ERR_CANCELLED and the message own, on other ranks with MST_ERR_PEER_LOST and others, which
  * blames this rank, or the group rank cause unless that is -1.
  * Any thread may call it, also while others wait. Does nothing if the communicator has been aborted before.
+ * MST_ERR_MEMORY: the other ranks have not been told; it may be repeated.
  */
-void msi_comm_abort(struct msi_comm *comm, int cause, const char *own, const char *others);
+mst_status msi_comm_abort(struct msi_comm *comm, int cause, const char *own, const char *others);
 /* Fails if a rank has aborted the group; asks the store. */
 mst_status msi_comm_check_abort(struct msi_comm *comm);
 

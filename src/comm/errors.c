@@ -120,10 +120,13 @@ mst_status msi_comm_check_abort(struct msi_comm *comm) {
     return st;
 }
 
-/* A lost rank, because of which another one may have left; -1: none. */
-static int find_lost(struct msi_comm *comm) {
+/*
+ * A dead rank, because of which another one may have given up; -1: none. A rank that has left may have done
+ * so after its part of the operation.
+ */
+static int find_dead(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        if (r != comm->rank && comm->hooks.has_died(comm->hooks.context, r)) return r;
     return -1;
 }
 
@@ -160,8 +163,17 @@ mst_status msi_comm_say_store_lost(struct msi_comm *comm) {
     return MST_ERR_STORE_LOST;
 }
 
+/* This rank lacks something, so that it cannot communicate with another one: that one is not the cause. */
+static mst_status say_own_lack(struct msi_comm *comm, mst_status status, int rank, const char *why) {
+    char who[200];
+    msi_fail(status, "check the limits of this process on memory, mappings and descriptors",
+             "cannot reach %s: %s", msi_comm_show(comm, rank, who, sizeof who), why);
+    return msi_blame(status, msi_comm_global(comm, comm->rank));
+}
+
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
                                 bool only_it) {
+    if (status == MST_ERR_MEMORY) return say_own_lack(comm, status, rank, why);
     void *context = comm->hooks.context;
     char who[200], store[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
@@ -174,16 +186,14 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         mst_status reported = msi_failure_report_read(comm, -1, &culprit);
         if (reported != MST_OK) return reported;
         if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
-        int other = only_it ? comm->hooks.unreported(context) : find_lost(comm);
+        int other = only_it ? comm->hooks.unreported(context) : find_dead(comm);
         if (other >= 0) return msi_comm_say_lost(comm, other, false);
         more = msi_wait_pause(&wait, pause, "");
         pause = pause * 2 < CUT_OFF_MS / 10 ? pause * 2 : CUT_OFF_MS / 10;
     } while (more == MST_OK && silent_host(comm) < 0);
     if (msi_comm_has_left(comm, rank)) return msi_comm_say_lost(comm, rank, only_it);
+    if (status == MST_ERR_SYSTEM) return say_own_lack(comm, status, rank, why);
     msi_comm_show(comm, rank, who, sizeof who);
-    if (status == MST_ERR_SYSTEM || status == MST_ERR_MEMORY)
-        return msi_fail(status, "check the limits of this process on memory, mappings and descriptors",
-                        "cannot reach %s: %s", who, why);
     int host = silent_host(comm);
     if (host >= 0 && host != rank) {
         msi_fail(status, "find out where that rank is; the group must be recreated",

@@ -244,7 +244,7 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
     return st;
 }
 
-void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
+mst_status msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
     char key[KEY_MAX], failed[KEY_MAX], rank[16], text[GAVE_UP_MAX];
     snprintf(rank, sizeof rank, "%d ", comm->rank);
     bool aborts = failure->culprit <= MSI_BLAMES_ABORT;
@@ -257,8 +257,9 @@ void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *fa
     struct msi_store_rpc x[] = {
         {.req = aborts ? last : first},
         {.req = {.op = MSI_OP_APPEND, .key = failed_key(comm, failed), .value = msi_cstr(rank)}}};
-    exec(comm, x, 2);
+    mst_status st = exec(comm, x, 2);
     msi_store_rpc_free(x, 2);
+    return st;
 }
 
 /* Is the number of the rank in the text, after a space or at the start? */

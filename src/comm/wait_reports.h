@@ -41,8 +41,8 @@ int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, 
  */
 mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiting *at, int *culprit);
 
-/* Reports that the group has failed here. */
-void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
+/* Reports that the group has failed here. Most callers ignore the status. */
+mst_status msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
 /* Have all ranks reported that, but lost ranks and the one to blame? */
 bool msi_failure_report_by_all(struct msi_comm *comm);
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank

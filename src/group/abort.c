@@ -26,8 +26,7 @@ static const char *show_site(const mst_site *site, char where[WHERE_MAX]) {
 static mst_status abort_comm(mst_group *group, mst_memory memory, const struct abort *a) {
     struct msi_comm *comm;
     mst_status st = msi_group_comm_of(group, memory, &comm);
-    if (st == MST_OK) msi_comm_abort(comm, a->cause, a->own, a->others);
-    return st;
+    return st == MST_OK ? msi_comm_abort(comm, a->cause, a->own, a->others) : st;
 }
 
 static mst_status abort_comms(mst_group *group, const struct abort *a) {

@@ -91,12 +91,15 @@ mst_status msi_group_agree(mst_group *group, const struct msi_wait *wait) {
     return st;
 }
 
-/* The number of collectives that the writer of the line had called in that communicator; 0: none. */
+/*
+ * The number of collectives that the writer of the line had called in that communicator; 0: none. Without
+ * memory the largest one, which fits every position.
+ */
 static uint64_t find_count(struct msi_str line, const char *comm) {
     char *text = malloc(line.n + 1), entry[MSI_KEY_MAX + 4];
     snprintf(entry, sizeof entry, " %s:", comm);
     const char *found = text ? strstr(msi_str_copy(line, text, line.n + 1), entry) : NULL;
-    uint64_t count = found ? strtoull(found + strlen(entry), NULL, 10) : 0;
+    uint64_t count = found ? strtoull(found + strlen(entry), NULL, 10) : text ? 0 : UINT64_MAX;
     free(text);
     return count;
 }

@@ -170,8 +170,9 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     const struct msi_members *members = &world->members;
     char key[MSI_KEY_MAX];
     size_t n = (size_t)group->size;
-    int *pids = calloc(n, 2 * sizeof *pids), *hosts = pids + n;
+    int *pids = calloc(n, 2 * sizeof *pids);
     if (!pids) return msi_fail_memory();
+    int *hosts = pids + n;
     if (table == &msi_native_backend) table = world->forced ? &msi_native_composed : NULL;
     name_comm(group, table, generation, key);
     struct msi_comm_options options = {.key = key,

@@ -96,9 +96,11 @@ mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *s
     made->one_host = shares_host(made);
     copy_name(made->name, spec->options->name ? spec->options->name : "");
     pthread_mutex_lock(&world->lock);
-    bool named = name_group(world, made, spec->label) && msi_handle_add(made->handle);
+    /* A group that is not made must not be counted: this rank's next one would have another id. */
+    bool added = msi_handle_add(made->handle), named = added && name_group(world, made, spec->label);
     if (named) msi_list_push(&world->groups, &made->node);
     pthread_mutex_unlock(&world->lock);
+    if (added && !named) msi_handle_remove(made->handle);
     if (!named) return fail_to_make(made);
     if (made->rank >= 0)
         made->flight = msi_flight_group_add(world->prefix, made->id, made->name, made->ranks, made->size);

@@ -21,7 +21,7 @@ struct reform {
     const struct msi_wait *wait;
     struct msi_buf decision;
     struct msi_admission own; /* this rank's place; rank -1: it has none */
-    bool late;                /* new processes have not come */
+    bool late;                /* too few new processes came in time */
 };
 
 /* Writes the places of survivors and new processes. */
@@ -93,10 +93,19 @@ static mst_status admit(struct reform *f) {
     return st;
 }
 
-/* While ranks join the next world: fails if one of them is lost before it has. */
+static struct msi_vote vote_of(struct reform *f) {
+    return (struct msi_vote){f->world->all, "reform", f->call, &f->world->reforms, decide, f};
+}
+
+/*
+ * While ranks join the next world: fails if one of them is lost before it has. Also if one of them has called
+ * the function again, because it could not join: then all vote again.
+ */
 static mst_status check_places(void *context) {
     struct reform *f = context;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    struct msi_vote next = vote_of(f);
+    bool again = false;
     struct msi_str lines = msi_buf_str(&f->decision);
     struct msi_admission head;
     struct msi_next_rank place;
@@ -113,7 +122,8 @@ static mst_status check_places(void *context) {
             st = msi_fail(MST_ERR_PEER_LOST, "look at that process's own output",
                           "the new process that was to become rank %d has ended", place.rank);
     }
-    return st;
+    if (st == MST_OK) st = msi_group_vote_began(&next, &wait, &again);
+    return again ? msi_fail(MST_ERR_PEER_LOST, NULL, "a rank has called %s again", f->call) : st;
 }
 
 /* Waits until enough new processes wait. At the deadline this rank is late, and tells the others so. */
@@ -134,7 +144,7 @@ static mst_status await_joiners(struct reform *f, int *came) {
 
 static mst_status vote(struct reform *f, int came) {
     enum { LATE_MS = 2000 };
-    struct msi_vote vote = {f->world->all, "reform", f->call, &f->world->reforms, decide, f};
+    struct msi_vote vote = vote_of(f);
     /* The others reach their deadlines at about the same time, and must learn the decision. */
     struct msi_wait late = {msi_deadline(LATE_MS), f->wait->cancel};
     msi_buf_free(&f->decision);
@@ -170,7 +180,7 @@ mst_status msi_world_reform(struct msi_world *world, int added, const mst_site *
                        .call = added < 0 ? "mst_shrink_world" : "mst_grow_world",
                        .wait = wait};
     mst_status st = MST_OK;
-    /* Ranks that wait in the old world come, too. */
+    /* Calls of other ranks on the old world end, so that these ranks can take part. */
     if (added < 0 || msi_group_check(world->all, true) != MST_OK)
         st = msi_group_leave_calls(world->all, site, f.call);
     if (st == MST_OK) do

@@ -27,7 +27,7 @@ static int read_ranks(const mst_group *group, const char *text, int *ranks) {
     return n;
 }
 
-/* Names the decision of the vote, so that groups of one vote belong together. */
+/* The label names the vote: groups with the same label belong together. */
 static mst_status make_group(mst_group *group, const int *ranks, int n, const mst_group_options *options,
                              mst_group **survivors) {
     char text[sizeof group->id + 40];

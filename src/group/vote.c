@@ -11,54 +11,54 @@
 enum { LISTED_MOST = 8 };
 
 /* A vote that this rank takes part in. */
-struct booth {
+struct vote_state {
     const struct msi_vote *vote;
     char in[MSI_KEY_MAX], result[MSI_KEY_MAX], events[MSI_KEY_MAX];
     struct msi_ballot *ballots;
     int missing; /* ranks that neither take part nor are lost */
 };
 
-static void fill_keys(struct booth *b, uint64_t number) {
-    const mst_group *group = b->vote->group;
-    const char *prefix = group->world->prefix, *kind = b->vote->kind;
-    msi_key(b->in, "%s%s/%s.%llu/in", prefix, group->id, kind, (unsigned long long)number);
-    msi_key(b->result, "%s%s/%s.%llu/result", prefix, group->id, kind, (unsigned long long)number);
-    msi_key(b->events, "%sevents", prefix);
+static void fill_keys(struct vote_state *s, uint64_t number) {
+    const mst_group *group = s->vote->group;
+    const char *prefix = group->world->prefix, *kind = s->vote->kind;
+    msi_key(s->in, "%s%s/%s.%llu/in", prefix, group->id, kind, (unsigned long long)number);
+    msi_key(s->result, "%s%s/%s.%llu/result", prefix, group->id, kind, (unsigned long long)number);
+    msi_key(s->events, "%sevents", prefix);
 }
 
 /* Finds the ballots, which share the memory of the lines. */
-static void read_lines(struct booth *b, struct msi_str lines) {
+static void read_lines(struct vote_state *s, struct msi_str lines) {
     int rank;
-    for (struct msi_str text; msi_ballot_next(&lines, b->vote->group->size, &rank, &text);)
-        b->ballots[rank].text = text;
+    for (struct msi_str text; msi_ballot_next(&lines, s->vote->group->size, &rank, &text);)
+        s->ballots[rank].text = text;
 }
 
-/* Finds the lost ranks, and counts those that are neither here nor lost. */
-static void count_missing(struct booth *b) {
-    mst_group *group = b->vote->group;
-    b->missing = 0;
+/* Finds the lost ranks, and counts the ranks that neither take part nor are lost. */
+static void count_missing(struct vote_state *s) {
+    mst_group *group = s->vote->group;
+    s->missing = 0;
     for (int r = 0; r < group->size; r++) {
-        b->ballots[r].lost = msi_world_rank_event(group->world, msi_group_global_rank(group, r));
-        b->missing += !b->ballots[r].text.p && !b->ballots[r].lost;
+        s->ballots[r].lost = msi_world_rank_event(group->world, msi_group_global_rank(group, r));
+        s->missing += !s->ballots[r].text.p && !s->ballots[r].lost;
     }
 }
 
 /*
- * Proposes a decision. The first proposal, which may be another rank's, is appended to *decision. Nobody
- * needs the vote before this one any more, since all ranks have taken part in this one: deletes its keys.
+ * Proposes a decision. The first proposal, which may be another rank's, is appended to *decision. All
+ * ranks have taken part in this vote, so that they do not need the previous one: deletes its keys.
  */
-static mst_status propose(struct booth *b, const struct msi_wait *wait, struct msi_buf *decision) {
+static mst_status propose(struct vote_state *s, const struct msi_wait *wait, struct msi_buf *decision) {
     struct msi_buf own = {0};
-    struct booth last = {.vote = b->vote};
-    mst_status st = b->vote->decide(b->vote->context, b->ballots, &own);
+    struct vote_state last = {.vote = s->vote};
+    mst_status st = s->vote->decide(s->vote->context, s->ballots, &own);
     if (st == MST_OK && own.failed) st = msi_fail_memory();
-    fill_keys(&last, *b->vote->number - 1);
+    fill_keys(&last, *s->vote->number - 1);
     struct msi_store_rpc x[] = {
-        {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(b->result), .desired = msi_buf_str(&own)}},
+        {.req = {.op = MSI_OP_COMPARE_SET, .key = msi_cstr(s->result), .desired = msi_buf_str(&own)}},
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(last.in)}},
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(last.result)}},
     };
-    if (st == MST_OK) st = msi_world_exec(b->vote->group->world, wait, x, *b->vote->number ? 3 : 1);
+    if (st == MST_OK) st = msi_world_exec(s->vote->group->world, wait, x, *s->vote->number ? 3 : 1);
     if (st == MST_OK) {
         struct msi_str first = msi_store_reply_str(&x[0]);
         msi_buf_add(decision, first.p, first.n);
@@ -69,16 +69,16 @@ static mst_status propose(struct booth *b, const struct msi_wait *wait, struct m
 }
 
 /*
- * Appends a line, unless it is empty, and reads the result. Without a result it decides, if nobody is
- * missing. The decision stays empty if ranks are missing.
+ * Appends a line, unless it is empty, and reads the result. Without a result it decides, if no rank
+ * is missing. The decision stays empty if ranks are missing.
  */
-static mst_status look(struct booth *b, struct msi_str line, const struct msi_wait *wait,
+static mst_status look(struct vote_state *s, struct msi_str line, const struct msi_wait *wait,
                        struct msi_buf *decision) {
-    struct msi_world *world = b->vote->group->world;
+    struct msi_world *world = s->vote->group->world;
     struct msi_store_rpc x[] = {
-        {.req = {.op = MSI_OP_APPEND, .key = msi_cstr(b->in), .value = line}},
-        {.req = msi_read_request(msi_cstr(b->result))},
-        {.req = msi_read_request(msi_cstr(b->in))},
+        {.req = {.op = MSI_OP_APPEND, .key = msi_cstr(s->in), .value = line}},
+        {.req = msi_read_request(msi_cstr(s->result))},
+        {.req = msi_read_request(msi_cstr(s->in))},
     };
     int skip = line.n ? 0 : 1;
     /* A lost rank writes nothing more: the events are read before the lines. */
@@ -87,24 +87,24 @@ static mst_status look(struct booth *b, struct msi_str line, const struct msi_wa
     if (st == MST_OK) {
         struct msi_str result = msi_store_reply_value(&x[1]);
         msi_buf_add(decision, result.p, result.n);
-        read_lines(b, msi_store_reply_value(&x[2]));
-        count_missing(b);
-        if (!decision->len && !b->missing) st = propose(b, wait, decision);
+        read_lines(s, msi_store_reply_value(&x[2]));
+        count_missing(s);
+        if (!decision->len && !s->missing) st = propose(s, wait, decision);
     }
-    for (int r = 0; r < b->vote->group->size; r++) b->ballots[r].text = msi_str(NULL, 0);
+    for (int r = 0; r < s->vote->group->size; r++) s->ballots[r].text = msi_str(NULL, 0);
     msi_store_rpc_free(x, 3);
     return st;
 }
 
 /* Waits until there is a result or a rank is lost. */
-static mst_status wait_for_news(struct booth *b, const struct msi_wait *wait) {
-    struct msi_world *world = b->vote->group->world;
-    struct msi_str result = msi_cstr(b->result);
+static mst_status wait_for_news(struct vote_state *s, const struct msi_wait *wait) {
+    struct msi_world *world = s->vote->group->world;
+    struct msi_str result = msi_cstr(s->result);
     pthread_mutex_lock(&world->lock);
     int64_t seen = world->events_seen;
     pthread_mutex_unlock(&world->lock);
     struct msi_store_rpc x[] = {
-        {.req = {.op = MSI_OP_GUARD, .key = msi_cstr(b->events), .number = seen}},
+        {.req = {.op = MSI_OP_GUARD, .key = msi_cstr(s->events), .number = seen}},
         {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &result}},
     };
     mst_status st = msi_world_exec(world, wait, x, 2);
@@ -113,18 +113,18 @@ static mst_status wait_for_news(struct booth *b, const struct msi_wait *wait) {
 }
 
 /* The deadline has passed: names the ranks that are missing. */
-static mst_status say_late(struct booth *b) {
-    const mst_group *group = b->vote->group;
+static mst_status say_late(struct vote_state *s) {
+    const mst_group *group = s->vote->group;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(b->in))};
+    struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(s->in))};
     char list[600] = "", show[96], who[MSI_PROCESS_MAX + 32];
     int n = 0, first = -1;
     size_t used = 0;
     mst_status st = msi_world_exec(group->world, &wait, &x, 1);
-    if (st == MST_OK) read_lines(b, msi_store_reply_value(&x));
+    if (st == MST_OK) read_lines(s, msi_store_reply_value(&x));
     for (int r = 0; r < group->size && st == MST_OK; r++) {
         int rank = msi_group_global_rank(group, r);
-        if (b->ballots[r].text.p || msi_world_rank_event(group->world, rank)) continue;
+        if (s->ballots[r].text.p || msi_world_rank_event(group->world, rank)) continue;
         if (first < 0) first = rank;
         if (n++ < LISTED_MOST && used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 1 ? ", " : "",
@@ -136,7 +136,7 @@ static mst_status say_late(struct booth *b) {
         snprintf(list + used, sizeof list - used, " and %d more", n - LISTED_MOST);
     st = msi_fail(MST_ERR_STALLED, "end those ranks or find out where they are, then repeat the call",
                   "%d of %d ranks of %s reached %s in time or are lost; missing: %s", group->size - n,
-                  group->size, msi_group_show(group, show, sizeof show), b->vote->call,
+                  group->size, msi_group_show(group, show, sizeof show), s->vote->call,
                   n ? list : "none any more");
     return msi_blame(st, first);
 }
@@ -191,34 +191,44 @@ mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting
     return st;
 }
 
-static mst_status take_part(struct booth *b, struct msi_str own, const struct msi_wait *wait,
+static mst_status take_part(struct vote_state *s, struct msi_str own, const struct msi_wait *wait,
                             struct msi_buf *decision) {
-    struct msi_world *world = b->vote->group->world;
+    struct msi_world *world = s->vote->group->world;
     struct msi_buf line = {0};
-    msi_ballot_write(&line, b->vote->group->rank, own);
-    mst_status st = line.failed ? msi_fail_memory() : look(b, msi_buf_str(&line), wait, decision);
+    msi_ballot_write(&line, s->vote->group->rank, own);
+    mst_status st = line.failed ? msi_fail_memory() : look(s, msi_buf_str(&line), wait, decision);
     bool told = false;
-    while (st == MST_OK && !decision->len) {
+    while (st == MST_OK && !decision->len && !decision->failed) {
         if (!told && first_lost(world) >= 0) {
-            tell_recovery(world, b->vote->call);
+            tell_recovery(world, s->vote->call);
             told = true;
         }
-        st = wait_for_news(b, wait);
-        if (st == MST_OK) st = look(b, msi_str(NULL, 0), wait, decision);
+        st = wait_for_news(s, wait);
+        if (st == MST_OK) st = look(s, msi_str(NULL, 0), wait, decision);
     }
     if (told) tell_recovery(world, NULL);
     if (st == MST_OK && decision->failed) st = msi_fail_memory();
     msi_buf_free(&line);
-    return st == MST_ERR_TIMEOUT ? say_late(b) : st;
+    return st == MST_ERR_TIMEOUT ? say_late(s) : st;
+}
+
+mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait, bool *began) {
+    struct vote_state s = {.vote = vote};
+    fill_keys(&s, *vote->number);
+    struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(s.in))};
+    mst_status st = msi_world_exec(vote->group->world, wait, &x, 1);
+    *began = st == MST_OK && msi_store_reply_value(&x).n > 0;
+    msi_store_rpc_free(&x, 1);
+    return st;
 }
 
 mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,
                           struct msi_buf *decision) {
-    struct booth b = {.vote = vote, .ballots = calloc((size_t)vote->group->size, sizeof *b.ballots)};
-    if (!b.ballots) return msi_fail_memory();
-    fill_keys(&b, *vote->number);
-    mst_status st = take_part(&b, own, wait, decision);
+    struct vote_state s = {.vote = vote, .ballots = calloc((size_t)vote->group->size, sizeof *s.ballots)};
+    if (!s.ballots) return msi_fail_memory();
+    fill_keys(&s, *vote->number);
+    mst_status st = take_part(&s, own, wait, decision);
     if (st == MST_OK) ++*vote->number;
-    free(b.ballots);
+    free(s.ballots);
     return st;
 }

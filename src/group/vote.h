@@ -8,8 +8,8 @@
  *  1. A rank appends its line, and then reads events and lines. If every rank of the group takes part or is
  *     lost, it decides, and proposes the decision for the result. The first proposal is the decision of all
  *     ranks: the store executes one request at a time.
- *  2. Otherwise it waits for the result, or until a rank is lost. Nobody waits in vain: the last line and the
- *     last loss are each read by a rank that then decides.
+ *  2. Otherwise it waits for the result, or until a rank is lost. No rank waits for ever: the last line and
+ *     the last loss are each read by a rank that then decides.
  *  3. A rank that waits in a vote does not serve other groups. Once a rank of the world is lost, it says so
  *     under the key recovers/RANK with the name of the call. Calls of other ranks that have waited for it for
  *     long fail, so that these ranks can take part: msi_group_check_recovering.
@@ -41,6 +41,9 @@ struct msi_vote {
  */
 mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,
                           struct msi_buf *decision);
+
+/* Has a rank taken part in the vote that this rank has not reached yet? */
+mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait, bool *began);
 
 /*
  * While an operation of the group waits: fails with MST_ERR_PEER_LOST if a rank that it waits for waits in a

@@ -239,6 +239,15 @@ struct opening {
     const struct msi_wait *wait; /* of the continuation */
 };
 
+/* The others have this rank as a member, but it has failed: tells them that it leaves. */
+static void leave_early(struct msi_world *world, mst_status status) {
+    struct msi_saved_error error;
+    msi_error_save(&error, status);
+    if (world->linger_ms > REPORT_MS) world->linger_ms = REPORT_MS;
+    msi_world_leave(world);
+    msi_error_restore(&error);
+}
+
 /* Joins the ranks, and sets up what needs the members. */
 static mst_status form_world(struct msi_world *world, const struct opening *how,
                              const struct msi_settings *settings, struct msi_backends *backends) {
@@ -250,10 +259,12 @@ static mst_status form_world(struct msi_world *world, const struct opening *how,
         st = how->previous
                  ? set_up_again(world, how->previous, how->place, settings, backends->text, how->wait)
                  : set_up(world, how->options, settings, backends->text);
-    if (st == MST_OK)
-        st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
-                               world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
-    return st == MST_OK ? msi_world_begin_prof(world, settings) : st;
+    if (st != MST_OK) return st;
+    st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
+                           world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
+    if (st == MST_OK) st = msi_world_begin_prof(world, settings);
+    if (st != MST_OK) leave_early(world, st);
+    return st;
 }
 
 /* Makes the group of all ranks. */
@@ -268,7 +279,7 @@ static mst_status make_all(struct msi_world *world, const struct opening *how,
         msi_group_leave(world->all);
         msi_group_free(world->all);
     }
-    if (st != MST_OK) msi_world_leave(world);
+    if (st != MST_OK) leave_early(world, st);
     return st;
 }
 

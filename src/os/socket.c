@@ -95,6 +95,9 @@ static struct addrinfo *resolve(const struct msi_address *address, int flags, in
 static mst_status bind_failed(const struct msi_address *address, int error) {
     char where[MSI_ADDRESS_TEXT_MAX], holder[96];
     msi_address_format(address, where);
+    if (error == EADDRINUSE && !address->port)
+        return msi_fail(MST_ERR_SYSTEM, "end processes with many connections, or widen ip_local_port_range",
+                        "cannot listen on %s: no port is free: %s", where, strerror(error));
     if (error == EADDRINUSE) {
         const char *process = msi_port_holder(address->port, holder, sizeof holder);
         return msi_fail(MST_ERR_PORT_TAKEN,

@@ -183,10 +183,13 @@ void msi_p2p_cut_off(struct msi_p2p *p2p, int peer, mst_status status, const cha
     struct msi_list *messages = &comm->ops.messages;
     const struct msi_failure *known =
         p2p->links[peer].lost; /* the search for the reason takes time: do it once */
+    /* This rank cannot receive: the message may have been one for a receive from any source. */
+    bool own = status == MST_ERR_MEMORY || status == MST_ERR_SYSTEM;
     for (struct msi_list *at = messages->next; at != messages; at = at->next) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
+        int from = msi_comm_peer(work);
         bool send = work->op.desc.kind == MST_KIND_SEND;
-        if (send || msi_p2p_request(work)->complete || msi_comm_peer(work) != peer) continue;
+        if (send || msi_p2p_request(work)->complete || (from != peer && !(own && from < 0))) continue;
         if (work->failure.status != MST_OK) continue;
         mst_status st = known ? msi_comm_repeat(known) : msi_comm_say_cut_off(comm, status, peer, why, true);
         msi_comm_fail(comm, work, st, peer);

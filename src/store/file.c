@@ -27,20 +27,24 @@ struct file_store {
     struct msi_kv *kv, *on_disconnect; /* on_disconnect: by slot, as text */
     int64_t checked_members;           /* time of the last check for dead members */
     bool broken;                       /* a write failed, so the map differs from the file */
+    bool incomplete;                   /* a record was not applied for lack of memory */
 };
 
-static void apply(struct msi_kv *kv, const struct msi_store_req *req) {
+/* False without memory. */
+static bool apply(struct msi_kv *kv, const struct msi_store_req *req) {
     struct msi_buf reply = {0};
-    msi_kv_apply(kv, req, &reply);
+    mst_status st = msi_kv_apply(kv, req, &reply);
     msi_buf_free(&reply);
+    return st != MST_ERR_LIMIT;
 }
 
 /* A barrier of 0 arrivals counts its caller and never waits. */
-static void arrive(struct msi_kv *kv, struct msi_str key) {
+static bool arrive(struct msi_kv *kv, struct msi_str key) {
     struct msi_store_req req = {.op = MSI_OP_BARRIER, .key = key};
     struct msi_kv_waiter unused = {0};
     bool waiting;
-    msi_kv_wait_begin(kv, &req, NULL, &unused, &waiting);
+    mst_status st = msi_kv_wait_begin(kv, &req, NULL, &unused, &waiting);
+    return st != MST_ERR_LIMIT && st != MST_ERR_MEMORY;
 }
 
 /* Records that repeat an operation. */
@@ -57,16 +61,17 @@ enum { CHANGES = sizeof changes / sizeof *changes };
 static void apply_record(void *context, const struct msi_file_record *record) {
     struct file_store *store = context;
     struct msi_store_req req = {.key = record->key, .value = record->value};
-    if (record->event == MSI_FILE_ARRIVE) arrive(store->kv, record->key);
+    bool done = record->event != MSI_FILE_ARRIVE || arrive(store->kv, record->key);
     if (record->event == MSI_FILE_ON_DISCONNECT) {
         req.op = record->value.n ? MSI_OP_SET : MSI_OP_DELETE_KEY;
-        apply(store->on_disconnect, &req);
+        done = apply(store->on_disconnect, &req);
     }
     for (int i = 0; i < CHANGES; i++) {
         if (changes[i].event != record->event) continue;
         req.op = changes[i].op;
-        apply(store->kv, &req);
+        done = apply(store->kv, &req);
     }
+    store->incomplete |= !done;
 }
 
 /* Writes a record and applies it to the map. */
@@ -87,8 +92,10 @@ static void apply_on_disconnect(struct file_store *store, struct msi_str slot_te
     msi_buf_add(&copy, value.p, value.n);
     struct msi_reader r = msi_reader(copy.data, copy.len);
     struct msi_str key = msi_read_str(&r);
-    if (!r.bad && !copy.failed) record(store, MSI_FILE_APPEND, key, msi_str(r.p, r.left));
-    record(store, MSI_FILE_ON_DISCONNECT, slot_text, msi_str(NULL, 0));
+    if (!copy.failed) { /* else it is applied later */
+        if (!r.bad) record(store, MSI_FILE_APPEND, key, msi_str(r.p, r.left));
+        record(store, MSI_FILE_ON_DISCONNECT, slot_text, msi_str(NULL, 0));
+    }
     msi_buf_free(&copy);
 }
 
@@ -125,6 +132,9 @@ static mst_status enter(struct file_store *store, const struct msi_wait *wait) {
     mst_status st = lock_both(store, wait);
     if (st != MST_OK) return st;
     st = msi_file_log_read(&store->log, apply_record, store);
+    if (st == MST_OK && store->incomplete)
+        st = msi_fail(MST_ERR_MEMORY, "raise MUSTER_STORE_MAX_TOTAL or the memory of this process",
+                      "out of memory for the contents of %s", store->log.path);
     if (st == MST_OK) {
         check_members(store);
         return MST_OK;
@@ -191,8 +201,8 @@ static void write_change(struct file_store *store, const struct msi_store_req *r
             msi_file_record_write(&store->log.pending, changes[i].event, req->key, req->value);
 }
 
-static void set_on_disconnect(struct file_store *store, const struct msi_store_req *req) {
-    if (store->log.slot < 0) return;
+static mst_status set_on_disconnect(struct file_store *store, const struct msi_store_req *req) {
+    if (store->log.slot < 0) return MST_OK;
     char slot[16];
     struct msi_buf value = {0};
     snprintf(slot, sizeof slot, "%d", store->log.slot);
@@ -200,8 +210,10 @@ static void set_on_disconnect(struct file_store *store, const struct msi_store_r
         msi_put_str(&value, req->key);
         msi_buf_add(&value, req->value.p, req->value.n);
     }
-    record(store, MSI_FILE_ON_DISCONNECT, msi_cstr(slot), msi_buf_str(&value));
+    bool failed = value.failed;
+    if (!failed) record(store, MSI_FILE_ON_DISCONNECT, msi_cstr(slot), msi_buf_str(&value));
     msi_buf_free(&value);
+    return failed ? msi_fail_memory() : MST_OK;
 }
 
 static void perform(struct file_store *store, struct msi_store_rpc *x) {
@@ -225,10 +237,11 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
         if (req->op == MSI_OP_GUARD) {
             guard = req;
         } else if (req->op == MSI_OP_ON_DISCONNECT) {
-            set_on_disconnect(store, req);
+            st = set_on_disconnect(store, req);
         } else {
             if (msi_ops[req->op].waits) st = wait_for(store, wait, &x[i], guard, &locked);
             if (st == MST_OK && x[i].status == MST_OK) perform(store, &x[i]);
+            if (msi_store_rpc_full(&x[i])) break;
         }
         if (st == MST_OK && x[i].reply.failed) st = msi_fail_memory();
     }

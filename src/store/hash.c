@@ -70,6 +70,7 @@ static mst_status exec(struct mst_store *head, const struct msi_wait *wait, stru
         } else if (req->op != MSI_OP_ON_DISCONNECT) { /* the threads of a process end together */
             if (msi_ops[req->op].waits) st = wait_for(map, wait, &x[i], guard);
             if (st == MST_OK && x[i].status == MST_OK) x[i].status = msi_kv_apply(map->kv, req, &x[i].reply);
+            if (msi_store_rpc_full(&x[i])) break;
         }
         if (x[i].reply.failed) st = msi_fail_memory();
     }

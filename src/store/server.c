@@ -63,18 +63,6 @@ static void on_client(struct msi_source *source, uint32_t events) {
     }
 }
 
-/* Sends the replies of this iteration. Settling may close connections and wake others. */
-static void finish_round(struct msi_server *server) {
-    do {
-        while (!msi_list_empty(&server->unsent)) {
-            struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
-            msi_list_remove(&conn->unsent);
-            msi_conn_settle(conn, false);
-        }
-        msi_server_resume(server);
-    } while (!msi_list_empty(&server->unsent));
-}
-
 /* Polls the busy connections; returns how many had input. Serving one may close any other. */
 static size_t poll_busy(struct msi_server *server) {
     struct msi_list seen;
@@ -102,7 +90,7 @@ static void sweep(struct msi_server *server) {
     size_t hits = server->n_busy;
     for (int i = 0; i < SWEEPS && hits >= SWEEP_FROM && 2 * hits >= server->n_busy; i++) {
         hits = poll_busy(server);
-        finish_round(server);
+        msi_server_finish_round(server);
     }
     while (!msi_list_empty(&server->busy)) msi_list_remove(server->busy.next);
     server->n_busy = 0;
@@ -129,7 +117,7 @@ static void *serve(void *context) {
     pthread_setname_np(pthread_self(), "muster-store");
     while (!has_ended(server, &end)) {
         msi_loop_run_once(server->loop);
-        finish_round(server);
+        msi_server_finish_round(server);
         sweep(server);
     }
     msi_timer_clear(&end);

@@ -144,6 +144,8 @@ size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);
  * next requests. May close any connection.
  */
 void msi_server_resume(struct msi_server *server);
+/* Sends the replies of an iteration of the loop. Settling may close connections and wake others. */
+void msi_server_finish_round(struct msi_server *server);
 /* Sends MST_ERR_STORE_ENDED to a waiting muster client. */
 void msi_conn_send_ended(struct msi_conn *conn);
 /* Sends a change to the connections that watch the key. */

@@ -352,3 +352,14 @@ void msi_server_resume(struct msi_server *server) {
     }
     server->resuming = false;
 }
+
+void msi_server_finish_round(struct msi_server *server) {
+    do {
+        while (!msi_list_empty(&server->unsent)) {
+            struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
+            msi_list_remove(&conn->unsent);
+            msi_conn_settle(conn, false);
+        }
+        msi_server_resume(server);
+    } while (!msi_list_empty(&server->unsent));
+}

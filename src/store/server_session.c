@@ -3,8 +3,8 @@
  * continues.
  *
  * The end of file means that the client has closed its connection or has died: its on_disconnect value is
- * applied at once. After an error, as a reset, the client may be alive: the value is applied after the grace
- * time, unless the client has returned.
+ * applied at once. After an error, such as a reset, the client may be alive: the value is applied after the
+ * grace time, unless the client has returned.
  *
  * In both cases the connection stays as a detached session, without a socket, for as long as its client may
  * take to detect the loss and to repeat its last batch. Thereby a request is executed once, or its client

@@ -103,9 +103,9 @@ static mst_status explain_request(const struct msi_store_rpc *x) {
                         "%s: the value of %s is not a decimal number, or the sum has more than 64 bits", op,
                         keys);
     case MST_ERR_LIMIT:
-        return msi_fail(x->status,
-                        "raise MUSTER_STORE_MAX_TOTAL or MUSTER_STORE_MAX_VALUE where the store is hosted",
-                        "%s of %s: the store is full, or the value or the reply is too large", op, keys);
+        return msi_fail(
+            x->status, "raise MUSTER_STORE_MAX_TOTAL or MUSTER_STORE_MAX_VALUE where the store is hosted",
+            "%s of %s: the store is full or out of memory, or the value or the reply is too large", op, keys);
     case MST_ERR_NOT_FOUND:
         return msi_fail(x->status, NULL, "%s: there is no key %s", op, keys);
     default:

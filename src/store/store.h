@@ -17,6 +17,12 @@ struct msi_store_rpc {
     mst_status status;
 };
 
+/* Was the request not executed because the store has no space? Then those after it must not be either: they
+ * may tell others that it was. */
+static inline bool msi_store_rpc_full(const struct msi_store_rpc *x) {
+    return x->status == MST_ERR_LIMIT || x->status == MST_ERR_MEMORY;
+}
+
 typedef mst_status msi_store_exec_fn(struct mst_store *store, const struct msi_wait *wait,
                                      struct msi_store_rpc *x, size_t n);
 

@@ -158,8 +158,9 @@ static void fail_closed(struct shm *shm) {
  */
 static bool read_from_peer(struct shm *shm, char *to, size_t n) {
     if (!msi_cma_read(shm->rendezvous.other->pid, shm->from + shm->at, to, n)) {
-        msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "cannot read the memory of the peer process: %s",
-                      strerror(errno));
+        bool refused = errno == EPERM || errno == ENOMEM; /* the peer may be alive */
+        msi_link_fail(&shm->link, refused ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST,
+                      "cannot read the memory of the peer process: %s", strerror(errno));
         return false;
     }
     msi_fence_reads(); /* read the bytes before the flag: after closing, the peer may reuse its buffer */

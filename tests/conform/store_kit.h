@@ -147,4 +147,13 @@ static inline bool has_key(mst_store *store, const char *key) {
     return ready;
 }
 
+static inline mst_status set_on_disconnect(mst_store *store, const char *key, const char *value) {
+    struct msi_wait wait = {msi_deadline(CALL_LIMIT_MS), NULL};
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_ON_DISCONNECT, .key = msi_cstr(key), .value = msi_cstr(value)}};
+    mst_status st = msi_store_exec(store, &wait, &x, 1);
+    msi_store_rpc_free(&x, 1);
+    return st;
+}
+
 #endif

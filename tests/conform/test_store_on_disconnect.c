@@ -61,15 +61,6 @@ static int close_members(void **state) {
     return left ? -1 : 0;
 }
 
-static mst_status set_on_disconnect(mst_store *store, const char *key, const char *value) {
-    struct msi_wait wait = {msi_deadline(CALL_LIMIT_MS), NULL};
-    struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_ON_DISCONNECT, .key = msi_cstr(key), .value = msi_cstr(value)}};
-    mst_status st = msi_store_exec(store, &wait, &x, 1);
-    msi_store_rpc_free(&x, 1);
-    return st;
-}
-
 /* A guarded wait on a thread of its own. */
 struct guarded {
     mst_store *store;

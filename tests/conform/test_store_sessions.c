@@ -178,15 +178,6 @@ static int close_setup(void **state) {
     return 0;
 }
 
-static mst_status set_on_disconnect(mst_store *store, const char *key, const char *value) {
-    struct msi_wait wait = {msi_deadline(CALL_LIMIT_MS), NULL};
-    struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_ON_DISCONNECT, .key = msi_cstr(key), .value = msi_cstr(value)}};
-    mst_status st = msi_store_exec(store, &wait, &x, 1);
-    msi_store_rpc_free(&x, 1);
-    return st;
-}
-
 /* Executes requests that must not be executed twice, and checks their replies. */
 static void run_batch(struct setup *s, int i) {
     char before[16] = "", after[16];
@@ -214,7 +205,7 @@ static void run_batch(struct setup *s, int i) {
 static void a_request_is_executed_once(void **state, int side) {
     struct setup *s = *state;
     int i = 0, resets = -1;
-    /* Resets the connection after the first byte, the second, … until the batch is over before. */
+    /* Resets the connection after the first byte, the second, … until the batch ends before the reset. */
     for (long k = 0; resets != count_resets(&s->proxy); k++) {
         resets = count_resets(&s->proxy);
         order(&s->proxy, side == 0 ? k : -1, side == 1 ? k : -1, false, false);
@@ -261,7 +252,7 @@ static void *enter_barrier(void *context) {
     return NULL;
 }
 
-/* Who waits in a barrier when the connection is reset is counted once. */
+/* The connection of a client is reset while it waits in a barrier: the barrier counts the client once. */
 static void a_barrier_counts_once(void **state) {
     struct setup *s = *state;
     struct arrival far = {s->far, 2, CALL_LIMIT_MS, MST_OK}, near = {s->near, 2, CALL_LIMIT_MS, MST_OK};

@@ -40,14 +40,7 @@ static struct msi_server *make_server(void) {
 static void run_round(struct msi_server *server) {
     msi_loop_wake(server->loop);
     msi_loop_run_once(server->loop);
-    do {
-        while (!msi_list_empty(&server->unsent)) {
-            struct msi_conn *conn = msi_container(server->unsent.next, struct msi_conn, unsent);
-            msi_list_remove(&conn->unsent);
-            msi_conn_settle(conn, false);
-        }
-        msi_server_resume(server);
-    } while (!msi_list_empty(&server->unsent));
+    msi_server_finish_round(server);
     assert(msi_list_empty(&server->ready));
     assert(server->buffered + msi_kv_bytes(server->kv) < 4 * MAX_TOTAL);
 }

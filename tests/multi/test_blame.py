@@ -270,4 +270,4 @@ class Waits(BlameTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=3)

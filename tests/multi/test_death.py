@@ -444,4 +444,4 @@ class LeftOver(DeathTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=3)

@@ -81,7 +81,7 @@ class RecoverHere(RanksTest):
         self.end(*ranks)
 
     def test_waiting_ranks_come(self):
-        """A rank waits for a message of a rank that lives, which has gone to shrink the group."""
+        """A rank waits for a message of another one, which shrinks the group instead."""
         waits, goes = ("sum", "recv:1", "shrink", "sum"), ("sum", "hold", "shrink", "sum")
         ranks = self.world(waits, goes, goes)
         self.all_ok(ranks, "sum")
@@ -93,7 +93,7 @@ class RecoverHere(RanksTest):
         self.end(*ranks[:2])
 
     def test_ranks_of_other_groups_come(self):
-        """A rank waits in a group that lost nobody for a rank that shrinks another group."""
+        """A rank waits in a group without losses for a rank that shrinks another group."""
         for wait in "sum", "recv:1":
             with self.subTest(wait=wait), self.ended():
                 waits = ("group:0,1", "big", wait, "all", "shrink", "big")

@@ -186,4 +186,4 @@ class SlowOnce(SlowHere):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=4)

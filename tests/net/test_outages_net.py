@@ -205,4 +205,4 @@ class Resets(OutageTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=3)

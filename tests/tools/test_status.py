@@ -5,9 +5,8 @@ import os
 import signal
 import socket
 import time
-import unittest
 
-from harness import MUSTER, Gate, RanksTest, ToolTest, wait_until
+from harness import MUSTER, Gate, RanksTest, ToolTest, main, wait_until
 from test_run_nodes import NodesTest
 
 RANK = os.path.join(os.path.dirname(MUSTER), "tests", "flight_rank")
@@ -284,4 +283,4 @@ class SeveralNodes(NodesTest, StatusTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(at_once=3)

@@ -190,17 +190,19 @@ mst_status msi_comm_join(struct mst_work *work) {
  * The other ranks read the message in the store. The lock is taken after that, since a thread may hold it for
  * long while the engine opens.
  */
-void msi_comm_abort(struct msi_comm *comm, int cause, const char *own, const char *others) {
+mst_status msi_comm_abort(struct msi_comm *comm, int cause, const char *own, const char *others) {
     /* Orders nothing: only the first call goes on. */
-    if (atomic_exchange_explicit(&comm->abort.called, true, memory_order_relaxed)) return;
+    if (atomic_exchange_explicit(&comm->abort.called, true, memory_order_relaxed)) return MST_OK;
     struct msi_failure *f = &comm->abort.failure;
     struct msi_failure theirs = {.status = MST_ERR_PEER_LOST,
                                  .culprit = MSI_BLAMES_ABORT - (cause < 0 ? 0 : 1 + cause)};
-    *f = (struct msi_failure){MST_ERR_CANCELLED, comm->rank, msi_comm_global(comm, comm->rank), "",
-                              "destroy the group, and create another one"};
-    msi_copy_text(f->message, sizeof f->message, own);
+    if (!atomic_load_explicit(&comm->abort.known, memory_order_relaxed)) { /* else it is repeated */
+        *f = (struct msi_failure){MST_ERR_CANCELLED, comm->rank, msi_comm_global(comm, comm->rank), "",
+                                  "destroy the group, and create another one"};
+        msi_copy_text(f->message, sizeof f->message, own);
+    }
     msi_copy_text(theirs.message, sizeof theirs.message, others);
-    if (comm->size > 1) msi_failure_report_post(comm, &theirs);
+    mst_status st = comm->size > 1 ? msi_failure_report_post(comm, &theirs) : MST_OK;
     /* Loaded by msi_comm_check_own_abort. */
     atomic_store_explicit(&comm->abort.known, true, memory_order_release);
     msi_comm_lock(comm);
@@ -211,6 +213,9 @@ void msi_comm_abort(struct msi_comm *comm, int cause, const char *own, const cha
     if (comm->waiting.sleeping && comm->engine->wake) comm->engine->wake(comm);
     msi_condition_tell(&comm->changed);
     msi_comm_unlock(comm);
+    if (st != MST_ERR_MEMORY) return MST_OK; /* without a store, the others find out by themselves */
+    atomic_store_explicit(&comm->abort.called, false, memory_order_relaxed);
+    return st;
 }
 
 bool msi_comm_idle_now(struct msi_comm *comm) {

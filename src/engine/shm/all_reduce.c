@@ -157,9 +157,8 @@ static enum msi_advance map_all(struct msi_shm_coll *coll, const void **ins, voi
         const struct msi_slot *slot = msi_shm_slot(coll, r);
         if (r == coll->region->rank) continue;
         ins[r] = msi_shm_map(coll, r, &slot->direct.in, at, len);
-        outs[r] = msi_shm_map(coll, r, &slot->direct.out, at, len);
-        if (!ins[r] || !outs[r])
-            return msi_fault(coll->work, MST_ERR_SYSTEM, r, "a tensor that it offered cannot be mapped");
+        outs[r] = ins[r] ? msi_shm_map(coll, r, &slot->direct.out, at, len) : NULL;
+        if (!ins[r] || !outs[r]) return msi_fault(coll->work, MST_ERR_SYSTEM, r, msi_maps_why());
     }
     return MSI_MOVED;
 }

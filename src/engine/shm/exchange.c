@@ -293,8 +293,7 @@ static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
     size_t at, len = piece(coll, rank, &at);
     if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
     const char *from = source(coll, rank, coll->drained);
-    if (!from)
-        return msi_fault(coll->work, MST_ERR_SYSTEM, rank, "a buffer that it published cannot be mapped");
+    if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, msi_maps_why());
     if (coll->work->op.reducer)
         coll->sources[rank] = from;
     else

@@ -1,6 +1,7 @@
 /* maps.c - see maps.h. */
 #include "engine/shm/maps.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ void msi_maps_free(struct msi_maps *maps) {
 
 static bool attach(struct mapping *kept, const struct msi_arena_ref *where) {
     struct msi_segment segment;
+    errno = EINVAL;
     if (where->number == 0 || msi_segment_attach((int)(where->pid_fd >> 32), (int)(uint32_t)where->pid_fd,
                                                  (size_t)where->size, &segment))
         return false;
@@ -54,6 +56,15 @@ void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_arena_ref 
     if (kept->number != where->number && !attach(kept, where)) return NULL;
     set->last = which;
     size_t size = kept->segment.size, offset = (size_t)where->offset;
-    if (offset > size || skip > size - offset || len > size - offset - skip) return NULL;
+    if (offset > size || skip > size - offset || len > size - offset - skip) {
+        errno = EINVAL;
+        return NULL;
+    }
     return (char *)kept->segment.base + offset + skip;
+}
+
+const char *msi_maps_why(void) {
+    if (errno == EMFILE) return "a buffer that it published cannot be mapped: Too many open files";
+    if (errno == ENOMEM) return "a buffer that it published cannot be mapped: Cannot allocate memory";
+    return "a buffer that it published cannot be mapped";
 }

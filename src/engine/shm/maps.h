@@ -17,5 +17,7 @@ void msi_maps_free(struct msi_maps *maps);
  * piece. */
 void *msi_maps_find(struct msi_maps *maps, int rank, const struct msi_arena_ref *where, size_t skip,
                     size_t len);
+/* Why the last call returned NULL, from errno. */
+const char *msi_maps_why(void);
 
 #endif

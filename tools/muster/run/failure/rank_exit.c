@@ -59,9 +59,9 @@ static void add_operation(struct msi_buf *to, const struct rank_state_view *v) {
     if (v->sequence) msi_buf_add_format(to, " #%llu", (unsigned long long)v->sequence);
     if (v->ranks > 0) msi_buf_add_format(to, " of %d rank%s", v->ranks, v->ranks == 1 ? "" : "s");
     if (v->dtype)
-        msi_buf_add_format(to, ", %llu %s,", (unsigned long long)v->count,
+        msi_buf_add_format(to, ", %llu %s", (unsigned long long)v->count,
                            mst_dtype_name((mst_dtype)v->dtype));
-    if (v->file[0]) msi_buf_add_format(to, " at %s:%d", v->file, v->line);
+    if (v->file[0]) msi_buf_add_format(to, "%s at %s:%d", v->dtype ? "," : "", v->file, v->line);
     if (v->function[0]) msi_buf_add_format(to, " (%s)", v->function);
 }
 
