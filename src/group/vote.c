@@ -37,10 +37,12 @@ static void read_lines(struct booth *b, struct msi_str lines) {
 static void count_missing(struct booth *b) {
     mst_group *group = b->vote->group;
     b->missing = 0;
+    pthread_mutex_lock(&group->world->lock);
     for (int r = 0; r < group->size; r++) {
-        b->ballots[r].lost = msi_world_rank_event(group->world, msi_group_global_rank(group, r));
+        b->ballots[r].lost = group->world->lost_ranks[msi_group_global_rank(group, r)].order;
         b->missing += !b->ballots[r].text.p && !b->ballots[r].lost;
     }
+    pthread_mutex_unlock(&group->world->lock);
 }
 
 /*
