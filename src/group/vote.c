@@ -154,15 +154,18 @@ static int first_lost(struct msi_world *world) {
     return first;
 }
 
-/* Rule 3 of vote.h. call NULL: this rank does not wait any more. */
+/* Rule 3 of vote.h. call NULL: this thread does not wait any more; others of this rank may. */
 static void tell_recovery(struct msi_world *world, const char *call) {
     char name[32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(name, sizeof name, "recovers/%d", world->rank);
+    pthread_mutex_lock(&world->votes_lock);
+    world->votes += call ? 1 : -1;
     if (call)
         msi_world_put(world, &wait, name, msi_cstr(call));
-    else
+    else if (world->votes == 0)
         msi_world_delete(world, &wait, name);
+    pthread_mutex_unlock(&world->votes_lock);
 }
 
 static mst_status fail_recovering(mst_group *group, int rank, const char *call) {

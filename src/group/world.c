@@ -91,6 +91,7 @@ static void release(struct msi_world *world) {
     msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
     msi_spare_fds_drop();
+    pthread_mutex_destroy(&world->votes_lock);
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
     free(world->lost_ranks);
@@ -283,6 +284,7 @@ static mst_status open_world(const struct opening *how, mst_group **group) {
     if (settings.flight) msi_flight_open();
     struct msi_world *world = calloc(1, sizeof *world);
     if (!world) return msi_fail_memory();
+    pthread_mutex_init(&world->votes_lock, NULL);
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
     msi_spare_fds_hold();
