@@ -352,6 +352,8 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed)) st = exec(world, wait, x, n);
+    if (st == MST_ERR_UNREACHABLE)
+        return msi_world_fail_store(world); /* a request needed one more connection */
     if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
     return msi_world_fail_store(world);
