@@ -5,9 +5,9 @@
 
 The ranks run tests/chaos/chaos.c under `muster run`: random collectives and messages of at most 64 elements, of which
 every hundredth is verified, on two groups, of which one is made again every 20,000 operations. The script samples resident
-memory, descriptors and threads of all ranks and of the launcher twice a second. It compares the medians of two quarters of
-the samples, the second and the last: descriptors and threads must not grow, and memory not by more than 512 KiB. Needs a
-build with tests in build/.
+memory, descriptors and threads of all ranks and of the launcher twice a second. It compares the maxima of two quarters of
+the samples, the second and the last: memory may grow by 512 KiB, and descriptors by 4, since links are opened on demand
+after each new group. Needs a build with tests in build/.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import os
 import pathlib
 import re
 import select
-import statistics
 import subprocess
 import sys
 import time
@@ -29,7 +28,7 @@ from harness import MUSTER, Process, default_signals, open_files  # noqa: E402
 from trial import CHAOS, Case  # noqa: E402
 
 BITS, EVERY, INTERVAL = 6, 100, 0.5
-ALLOWED = {"KiB": 512, "descriptors": 0, "threads": 0}
+ALLOWED = {"KiB": 512, "descriptors": 4, "threads": 0}
 
 
 def sample(pid):
@@ -74,7 +73,7 @@ def soak(steps, size=8, hosts=1, threads=1, seed=1, show=lambda line: None):
     for name, found in samples.items():
         found = [one for one in found if one]
         quarter = len(found) // 4
-        early, late = ([int(statistics.median(column)) for column in zip(*part)] for part in
+        early, late = ([max(column) for column in zip(*part)] for part in
                        (found[quarter:2 * quarter + 1], found[-quarter - 1:]))
         rows.append((name, early, late))
         problems += [f"{name} grew from {a} to {b} {what}" for (what, most), a, b in zip(ALLOWED.items(), early, late) if b > a + most]
