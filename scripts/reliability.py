@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""reliability.py - kills ranks of random programs and measures how the others notice it and go on.
+"""reliability.py - kills ranks of random programs and measures how the others notice it and go on; then runs soak.py.
 
-  scripts/reliability.py [--trials 20] [--size 8] [--workers 1] [--write docs/reliability.md]
+  scripts/reliability.py [--trials 20] [--size 8] [--workers 1] [--soak 10000000] [--write docs/reliability.md]
 
 Each row of the table is a fault and a layout, with --trials runs of tests/chaos/chaos.c. A run fails if a rank hangs, a
-result is wrong, a survivor blames a rank that lives, or its message and its culprit differ; the script then prints the
-seed, which repeats the run: CHAOS_SEED=N tests/chaos/test_chaos.py. Needs a build with tests in build/.
+result is wrong, a survivor blames a rank that lives, or its message and its culprit differ; the script then prints its
+arguments, which repeat the run: CHAOS_TRIAL='{…}' tests/chaos/test_chaos.py. Needs a build with tests in build/.
 """
 
 import argparse
@@ -14,59 +14,66 @@ import os
 import pathlib
 import platform
 import random
-import signal
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 os.environ.setdefault("MUSTER_BUILD_DIR", str(SOURCE / "build"))
 os.environ.setdefault("MUSTER_SOURCE_DIR", str(SOURCE))
 sys.path[:0] = [str(SOURCE / "tests"), str(SOURCE / "tests/chaos")]
-from harness import RanksTest  # noqa: E402
-from trial import Trial, play  # noqa: E402
+from soak import ALLOWED, soak  # noqa: E402
+from trial import TIMEOUT, Case, Trial, blames_other, play  # noqa: E402
 
 FAULTS = {
-    "SIGKILL": {"fault": signal.SIGKILL, "victims": 1},
-    "SIGKILL, two ranks within 0.3 s": {"fault": signal.SIGKILL, "victims": 2},
-    "SIGSEGV": {"fault": signal.SIGSEGV, "victims": 1},
-    "SIGTERM, not handled": {"fault": signal.SIGTERM, "victims": 1},
+    "SIGKILL": {"fault": "SIGKILL", "victims": 1},
+    "SIGKILL, two ranks within 0.3 s": {"fault": "SIGKILL", "victims": 2},
+    "SIGSEGV": {"fault": "SIGSEGV", "victims": 1},
+    "SIGTERM, not handled": {"fault": "SIGTERM", "victims": 1},
+    "exit without `mst_destroy_process_group`": {"fault": "exit", "victims": 1},
+    "SIGSTOP, SIGCONT within 0.6 s": {"fault": "pause", "victims": 1},
+    f"SIGSTOP for longer than the timeout of {TIMEOUT:.0f} s": {"fault": "freeze", "victims": 1},
+    "SIGKILL to the process with the store": {"fault": "store", "victims": 1},
 }
 LAYOUTS = {
-    "one host, the store outlives the ranks": {"hosts": 1, "hosted": False},
-    "one host, rank 0 hosts the store": {"hosts": 1, "hosted": True},
-    "two hosts, the store outlives the ranks": {"hosts": 2, "hosted": False},
-    "two hosts, rank 0 hosts the store": {"hosts": 2, "hosted": True},
+    f"{hosts}, {store}": {"hosts": n, **how}
+    for n, hosts in ((1, "one host"), (2, "two hosts"))
+    for store, how in (
+        ("`muster run`", {"launched": True}),
+        ("the store outlives the ranks", {"launched": False, "hosted": False}),
+        ("rank 0 hosts the store", {"launched": False, "hosted": True}),
+    )
 }
 HEAD = """# What happens when ranks die
 
 Written by `scripts/reliability.py --trials {trials} --size {size}` on {machine}. Hosts are simulated: ranks of different hosts
-exchange data by TCP. Every run is a random mix of collectives and messages of 4 bytes to 4 MiB, blocking and not, on two groups, with
-verified results. Times are in milliseconds, from the first fault. *Detected*: a survivor's call returns the error. *Recovered*: its next
-call succeeds, after `mst_shrink_world` and the agreement on the step to repeat.
+exchange data by TCP. Every run is a random mix of all collectives and messages of 4 bytes to 16 MiB, blocking and not, with memory of
+`malloc` and of `mst_alloc`, in one or three threads with two groups each, with verified results. Times are in milliseconds, from the first
+fault. *Detected*: a survivor's call returns the error. *Recovered*: its next call succeeds, after `mst_shrink_world` and the agreement on
+the step to repeat. Under `muster run` the launcher may end the ranks before they notice a death.
 
-{kills} ranks were killed in {runs} runs. {problems}
+In two cases a survivor may name another survivor, which ended or shrank the group because of the fault. The store is lost, or rank 0
+hosts it, and that survivor ended before the others had read in the store which rank died; a store that outlives the ranks, as `muster run` has
+it, does not have this fault. Or a rank is stopped, and that survivor was the first to reach its deadline.
+
+{faults} faults in {runs} runs. {problems}
 
 | fault | layout | detected: median | p99 | max | recovered: median | p99 | max | example |
 |---|---|---|---|---|---|---|---|---|
 """
+SOAK = """
+## Soak
 
-
-class Case(RanksTest):
-    def runTest(self):
-        """The script calls play itself."""
+`scripts/soak.py` runs one job of {size} ranks for 10 million operations. It fails if memory, descriptors or threads of a rank or of the
+launcher grow after a warm-up, or if a result is wrong. {figures}
+"""
 
 
 def run(arguments):
     """One trial in a process of its own."""
     seed, mode, size, how = arguments
-    case = Case()
-    case.setUp()
-    try:
+    with Case() as case:
         trial = Trial(seed, mode, size=size, **how)
         survivors, problems = play(case, trial)
-        return str(trial), survivors, problems
-    finally:
-        case.doCleanups()
-        case.tearDown()
+        return str(trial), survivors, problems, sum(blames_other(trial, s) for s in survivors)
 
 
 def quantiles(values):
@@ -78,17 +85,26 @@ def quantiles(values):
 
 
 def measure(pool, options, name, fault, where, layout):
-    """The row of a fault and a layout, the number of victims, and the problems."""
+    """The row of a fault and a layout, the numbers of victims, runs and survivors that blame others, and the problems."""
     draw = random.Random(f"{options.seed} {name} {where}")
     jobs = [(draw.randrange(1 << 32), mode, options.size, {**fault, **layout}) for mode in ("stop", "shrink")
             for _ in range(options.trials)]
     results = list(pool.map(run, jobs))
-    problems = [f"{trial}: {problem}" for trial, _, found in results for problem in found]
-    survivors = [s for _, some, _ in results for s in some]
+    problems = [f"{trial}: {problem}" for trial, _, found, _ in results for problem in found]
+    survivors = [s for _, some, _, _ in results for s in some]
     example = next((s.message for s in survivors if s.message), "").replace("|", "\\|")
     row = (f"| {name} | {where} | {quantiles([s.detected for s in survivors])} | {quantiles([s.recovered for s in survivors])} "
            f"| {example} |")
-    return row, len(jobs) * fault["victims"], len(jobs), problems
+    return row, (len(jobs) * fault["victims"], len(jobs), sum(others for *_, others in results)), problems
+
+
+def describe_soak(options):
+    """The section about the soak, and its problems."""
+    rate, rows, problems = soak(options.soak, options.size)
+    grown = [max(late[i] - early[i] for _, early, late in rows) for i in range(len(ALLOWED))]
+    figures = f"The last run had {options.soak:,} operations, {rate:,.0f} per second. Most growth of a process: " + \
+        ", ".join(f"{n} {what}" for n, what in zip(grown, ALLOWED)) + "."
+    return SOAK.format(size=options.size, figures=figures), problems
 
 
 def main():
@@ -96,25 +112,32 @@ def main():
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--size", type=int, default=8)
     parser.add_argument("--workers", type=int, default=1, help="runs at a time")
+    parser.add_argument("--soak", type=int, default=10_000_000, help="operations of the soak")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
-    rows, kills, runs, problems = [], 0, 0, []
+    rows, counts, problems = [], (0, 0, 0), []
     with concurrent.futures.ProcessPoolExecutor(options.workers) as pool:
         for name, fault in FAULTS.items():
             for where, layout in LAYOUTS.items():
-                row, more, n, found = measure(pool, options, name, fault, where, layout)
+                if fault["fault"] == "store" and layout["launched"]:
+                    continue  # the ranks end with their launcher
+                row, more, found = measure(pool, options, name, fault, where, layout)
                 rows.append(row)
-                kills, runs, problems = kills + more, runs + n, problems + found
+                counts, problems = [a + b for a, b in zip(counts, more)], problems + found
                 print(row, *found, sep="\n", flush=True)
-    verdict = "No rank hung, no result was wrong, and every survivor named a rank that was killed." if not problems else \
-        f"{len(problems)} survivors did not do what they should; they are listed at the end."
+    section, found = describe_soak(options)
+    problems += found
+    faults, runs, others = counts
+    verdict = f"{others} survivors named another survivor. " + (
+        f"There were {len(problems)} problems, which are listed at the end." if problems else
+        "No rank hung, no result was wrong, and no other error was unexpected.")
     machine = f"{os.cpu_count()} processors, {platform.machine()}"
-    text = HEAD.format(trials=options.trials, size=options.size, machine=machine, kills=kills, runs=runs, problems=verdict)
+    text = HEAD.format(trials=options.trials, size=options.size, machine=machine, faults=faults, runs=runs, problems=verdict)
     if options.write:
         wrong = ["", "## What went wrong", "", *(f"- {problem}" for problem in problems)] if problems else []
-        options.write.write_text("\n".join([text.rstrip("\n"), *rows, *wrong]) + "\n")
-    print(f"{kills} kills in {runs} runs. {verdict}")
+        options.write.write_text("\n".join([text.rstrip("\n"), *rows, section.rstrip("\n"), *wrong]) + "\n")
+    print(section, f"{faults} faults in {runs} runs. {verdict}", sep="\n")
     sys.exit(bool(problems))
 
 

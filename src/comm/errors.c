@@ -81,6 +81,7 @@ static bool spares_the_comm(const struct mst_work *work, mst_status status) {
 void msi_comm_keep(struct msi_comm *comm, struct msi_failure *f, mst_status status, int culprit) {
     const mst_error_info *info = mst_last_error();
     /* The message may blame an earlier cause than the rank with which the operation failed. */
+    if (status == MST_ERR_STORE_LOST) culprit = -1; /* the other rank is not the cause */
     f->global = info->culprit >= 0 ? info->culprit : msi_comm_global(comm, culprit);
     f->culprit = msi_comm_rank_of(comm, f->global);
     snprintf(f->message, sizeof f->message, "%s", info->message);
@@ -251,6 +252,12 @@ static bool is_stopped(const struct msi_comm *comm, int rank) {
     return comm->ranks.slots[rank] >= 0 && msi_process_is_stopped(comm->ranks.pids[rank]);
 }
 
+static int find_stopped(const struct msi_comm *comm) {
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank && is_stopped(comm, r)) return r;
+    return -1;
+}
+
 static bool is_not_waiting(const struct msi_comm *comm, int rank) {
     return !comm->engine->is_waiting || !comm->engine->is_waiting(comm, rank);
 }
@@ -288,7 +295,11 @@ static int find_causes(struct msi_comm *comm, const struct mst_work *work, bool 
     }
     late->came = n == 0 && !store;
     if (late->came) n = stuck(work, ranks);
-    int stopped = keep_if(comm, ranks, n, is_stopped);
+    int stopped = keep_if(comm, ranks, n, is_stopped), cause = late->came ? find_stopped(comm) : -1;
+    if (cause >= 0 && (n == 0 || !is_stopped(comm, ranks[0]))) { /* they wait for it */
+        ranks[0] = cause;
+        return 1;
+    }
     return stopped < n ? stopped : keep_if(comm, ranks, n, is_not_waiting);
 }
 
@@ -319,12 +330,6 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *wo
                     "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (late.came ? 0 : late.n),
                     comm->size, msi_comm_show(comm, -1, group, sizeof group), work->op.name,
                     late.came ? "not finished" : "missing", late.n ? late.list : "none is known");
-}
-
-static int find_stopped(const struct msi_comm *comm) {
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && is_stopped(comm, r)) return r;
-    return -1;
 }
 
 int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size) {

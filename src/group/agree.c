@@ -31,7 +31,7 @@ static bool is_news(const mst_group *group, const struct msi_ballot *ballots, in
     return false;
 }
 
-/* The decision is "FLAGS RANK", with a lost rank that not all have acknowledged, or -1. */
+/* The decision is "FLAGS RANK", with the first lost rank that not all have acknowledged, or -1. */
 static mst_status decide(void *context, const struct msi_ballot *ballots, struct msi_buf *decision) {
     const mst_group *group = context;
     uint64_t flags = UINT64_MAX;
@@ -39,7 +39,8 @@ static mst_status decide(void *context, const struct msi_ballot *ballots, struct
     for (int r = 0; r < group->size; r++) {
         char text[24];
         if (ballots[r].text.p) flags &= strtoull(msi_str_copy(ballots[r].text, text, sizeof text), NULL, 16);
-        if (ballots[r].lost && lost < 0 && is_news(group, ballots, r)) lost = r;
+        bool first = ballots[r].lost && (lost < 0 || ballots[r].lost < ballots[lost].lost);
+        if (first && is_news(group, ballots, r)) lost = r;
     }
     msi_buf_add_format(decision, "%" PRIx64 " %d", flags, lost);
     return MST_OK;

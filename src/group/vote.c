@@ -37,10 +37,12 @@ static void read_lines(struct vote_state *s, struct msi_str lines) {
 static void count_missing(struct vote_state *s) {
     mst_group *group = s->vote->group;
     s->missing = 0;
+    pthread_mutex_lock(&group->world->lock);
     for (int r = 0; r < group->size; r++) {
-        s->ballots[r].lost = msi_world_rank_event(group->world, msi_group_global_rank(group, r));
+        s->ballots[r].lost = group->world->lost_ranks[msi_group_global_rank(group, r)].order;
         s->missing += !s->ballots[r].text.p && !s->ballots[r].lost;
     }
+    pthread_mutex_unlock(&group->world->lock);
 }
 
 /*
@@ -152,15 +154,18 @@ static int first_lost(struct msi_world *world) {
     return first;
 }
 
-/* Rule 3 of vote.h. call NULL: this rank does not wait any more. */
+/* Rule 3 of vote.h. call NULL: this thread does not wait any more; others of this rank may. */
 static void tell_recovery(struct msi_world *world, const char *call) {
     char name[32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(name, sizeof name, "recovers/%d", world->rank);
+    pthread_mutex_lock(&world->votes_lock);
+    world->votes += call ? 1 : -1;
     if (call)
         msi_world_put(world, &wait, name, msi_cstr(call));
-    else
+    else if (world->votes == 0)
         msi_world_delete(world, &wait, name);
+    pthread_mutex_unlock(&world->votes_lock);
 }
 
 static mst_status fail_recovering(mst_group *group, int rank, const char *call) {

@@ -23,7 +23,7 @@
 /* What a rank of the group has brought to the vote. */
 struct msi_ballot {
     struct msi_str text; /* p NULL: it has not taken part */
-    bool lost;           /* it has died or left */
+    int lost;            /* it has died or left: 1 for the first lost rank of the world, …; else 0 */
 };
 
 struct msi_vote {

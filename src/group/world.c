@@ -91,6 +91,7 @@ static void release(struct msi_world *world) {
     msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
     msi_spare_fds_drop();
+    pthread_mutex_destroy(&world->votes_lock);
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
     free(world->lost_ranks);
@@ -294,6 +295,7 @@ static mst_status open_world(const struct opening *how, mst_group **group) {
     if (settings.flight) msi_flight_open();
     struct msi_world *world = calloc(1, sizeof *world);
     if (!world) return msi_fail_memory();
+    pthread_mutex_init(&world->votes_lock, NULL);
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
     msi_spare_fds_hold();
@@ -361,6 +363,8 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed)) st = exec(world, wait, x, n);
+    if (st == MST_ERR_UNREACHABLE)
+        return msi_world_fail_store(world); /* a request needed one more connection */
     if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
     return msi_world_fail_store(world);

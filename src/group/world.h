@@ -61,9 +61,11 @@ struct msi_world {
     /* The world is being closed, and no request takes longer than that; 0: it is not. */
     _Atomic int64_t leave_by;
     struct msi_prof_world *prof;
-    bool prints_profile;       /* rank 0 prints it at the end */
-    struct msi_summed *summed; /* NULL: no summary was made yet */
-    pthread_mutex_t lock;      /* of what follows */
+    bool prints_profile;        /* rank 0 prints it at the end */
+    struct msi_summed *summed;  /* NULL: no summary was made yet */
+    pthread_mutex_t votes_lock; /* held while recovers/RANK is written: rule 3 of vote.h */
+    int votes;                  /* threads of this rank that wait in votes and have said so */
+    pthread_mutex_t lock;       /* of what follows */
     struct msi_list groups;
     struct msi_group_count *counts; /* number of groups made of the same ranks */
     size_t n_counts;

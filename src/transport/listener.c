@@ -38,6 +38,8 @@ struct msi_listener {
     struct msi_list unverified, verified; /* of struct conn */
     struct msi_list wake_fds;             /* of struct msi_listener_wake */
     size_t count, limit;                  /* of both lists */
+    int64_t scarce_since;                 /* no connection could be accepted since then; 0: they can */
+    int scarce;                           /* the errno of that */
 };
 
 /* Removes a connection from its list. count includes only the first socket of a verified rank. */
@@ -149,13 +151,18 @@ static bool accept_some(struct msi_listener *l) {
     for (int i = 0; i < EVENTS; i++) {
         int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
+            l->scarce_since = 0;
             add_conn(l, fd);
             continue;
         }
-        if (errno == EAGAIN) return false;
-        bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-        if (scarce) msi_warn_once(transport, "cannot accept a connection: %s", strerror(errno));
-        if (scarce && !evict_oldest(l)) return false;
+        int error = errno;
+        if (error == EAGAIN) return false;
+        bool scarce = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+        if (scarce) msi_warn_once(transport, "cannot accept a connection: %s", strerror(error));
+        if (!scarce || evict_oldest(l)) continue;
+        l->scarce = error;
+        if (!l->scarce_since) l->scarce_since = msi_now();
+        return false;
     }
     return true;
 }
@@ -171,6 +178,7 @@ static bool one_round(struct msi_listener *l) {
         else
             pending = true;
     }
+    if (!pending && n < EVENTS) l->scarce_since = 0;
     return (pending && accept_some(l)) || n == EVENTS;
 }
 
@@ -205,6 +213,15 @@ int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int chan
     }
     pthread_mutex_unlock(&l->lock);
     return fd;
+}
+
+mst_status msi_listener_check(struct msi_listener *l) {
+    mst_status st = MST_OK;
+    if (pthread_mutex_trylock(&l->lock)) return st;
+    if (l->scarce_since && msi_now() - l->scarce_since >= l->stall)
+        st = msi_fail_errno(l->scarce, "cannot accept the connections of other ranks");
+    pthread_mutex_unlock(&l->lock);
+    return st;
 }
 
 void msi_listener_watch(struct msi_listener *l, struct msi_listener_wake *wake_fd) {

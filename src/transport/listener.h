@@ -36,7 +36,7 @@ int msi_listener_port(const struct msi_listener *listener);
 /* Has POLLIN if progress has work. The listener owns the descriptor. */
 int msi_listener_fd(const struct msi_listener *listener);
 
-/* Sets the time limit for a hello; the default is MSI_LISTENER_STALL_MS. */
+/* Sets the time limit for a hello and of msi_listener_check; the default is MSI_LISTENER_STALL_MS. */
 void msi_listener_set_stall(struct msi_listener *listener, int stall_ms);
 
 /*
@@ -62,6 +62,9 @@ void msi_listener_progress(struct msi_listener *listener);
  */
 int msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel, int socket,
                       int *sockets);
+
+/* Fails if there were no descriptors or no memory for connections for that long. */
+mst_status msi_listener_check(struct msi_listener *listener);
 
 /* Closes the socket and all connections that were not taken. Accepts NULL. */
 void msi_listener_close(struct msi_listener *listener);

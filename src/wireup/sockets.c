@@ -116,7 +116,7 @@ mst_status msi_sockets_accept(struct msi_peers *peers, int rank, int channel, st
         if (!*sockets) *sockets = new_sockets(n = said);
         st = connect_socket(*sockets, i, fd);
     }
-    return st;
+    return st == MST_OK ? msi_listener_check(listener) : st;
 }
 
 bool msi_sockets_complete(const struct msi_sockets *sockets) {

@@ -8,6 +8,7 @@
 #include <muster/status.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -255,6 +256,29 @@ static void silent_connections_are_closed_and_delay_no_other(void **state) {
     close(silent);
 }
 
+static void a_lack_of_descriptors_is_an_error_after_a_while(void **state) {
+    (void)state;
+    struct rlimit usual, none;
+    int waiting = connect_raw();
+    msi_listener_set_stall(listener, 200);
+    getrlimit(RLIMIT_NOFILE, &usual);
+    none = (struct rlimit){0, usual.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    msi_listener_progress(listener);
+    mst_status at_once = msi_listener_check(listener), later = MST_OK;
+    int64_t limit = msi_deadline(LIMIT_MS);
+    for (; later == MST_OK && msi_now() < limit; msi_listener_progress(listener))
+        later = msi_listener_check(listener);
+    setrlimit(RLIMIT_NOFILE, &usual);
+    assert_int_equal(at_once, MST_OK);
+    assert_int_equal(later, MST_ERR_SYSTEM);
+    assert_non_null(strstr(mst_error(), "RLIMIT_NOFILE"));
+    int dialed = dial_well(2, 1, 0);
+    expect_connected(dialed, take(1, 2, 0));
+    assert_int_equal(msi_listener_check(listener), MST_OK);
+    close(waiting);
+}
+
 static void many_unverified_connections_leave_space(void **state) {
     (void)state;
     int fds[KEPT + 20];
@@ -446,6 +470,7 @@ int main(void) {
         listener_test(a_wrong_hello_is_answered_and_closed),
         listener_test(a_short_hello_is_harmless),
         listener_test(silent_connections_are_closed_and_delay_no_other),
+        listener_test(a_lack_of_descriptors_is_an_error_after_a_while),
         listener_test(many_unverified_connections_leave_space),
         listener_test(streams_are_kept_apart),
         listener_test(further_streams_take_no_place),

@@ -135,6 +135,19 @@ class RecoverHere(RanksTest):
         self.all_ok(rest, "ack", "agree:5=5")
         self.end(*rest)
 
+    def test_agree_after_two_deaths(self):
+        """The first lost rank is named, not the one with the lower number."""
+        ranks = self.world(*[("sum", "hold", "agree:3=3")] * 4)
+        self.all_ok(ranks, "sum")
+        ranks[3].kill()
+        self.wait_for_key(f"tcp://127.0.0.1:{self.at['MASTER_PORT']}", "muster/job.0/1/events")
+        ranks[1].kill()
+        rest = ranks[0], ranks[2]
+        for rank in rest:
+            rank.resume()
+        self.all_lose(rest, "agree:3=3", 3)
+        self.end(*rest)
+
     def test_shrink_world(self):
         """Survivors are numbered anew; a group without the dead rank stays usable."""
         ranks = self.world(*[("group:0,3", "sum", "all", "sum", "hold", "sum", "world", f"who:{new}/3", "sum", "big")
