@@ -18,7 +18,8 @@ enum { NOTED = 1 << 30, IMPLIED = INT_MAX }; /* orders of losses that the store 
  */
 static void note_gone(struct msi_world *world, int rank, bool implied) {
     const struct msi_member *members = world->members.members;
-    bool silent = world->hosted && members[rank].host == members[0].host && msi_store_is_silent(world->store);
+    int host = msi_world_store_host(world);
+    bool silent = host >= 0 && members[rank].host == members[host].host && msi_store_is_silent(world->store);
     pthread_mutex_lock(&world->lock);
     struct msi_lost_rank *lost = &world->lost_ranks[rank];
     if (!lost->order || (lost->order == IMPLIED && !implied))
@@ -29,14 +30,15 @@ static void note_gone(struct msi_world *world, int rank, bool implied) {
 static mst_status refresh(void *context, const struct msi_wait *wait) {
     struct msi_world *world = ((mst_group *)context)->world;
     mst_status st = msi_world_read_events(world, wait);
-    if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0)
-        note_gone(world, 0, true); /* rank 0 hosted it */
+    int host = st == MST_ERR_STORE_LOST ? msi_world_store_host(world) : -1;
+    if (host >= 0 && host != world->rank) note_gone(world, host, true);
     return st;
 }
 
 static int store_host(void *context) {
     const mst_group *group = context;
-    return group->world->hosted ? msi_group_rank_of(group, 0) : -1;
+    int host = msi_world_store_host(group->world);
+    return host >= 0 ? msi_group_rank_of(group, host) : -1;
 }
 
 static char how_gone(const mst_group *group, int rank) {

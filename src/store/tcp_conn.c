@@ -29,9 +29,43 @@ enum {
 #define PING_NONCE 0xFFFFFFFFu
 enum { PADDING = 3 };
 
+void msi_store_target_init(struct msi_store_target *target, const struct msi_address *address,
+                           const struct msi_settings *settings) {
+    target->places[0] = *address;
+    target->local = settings->store_local;
+    target->limits = msi_store_limits(settings);
+    target->limits.max_items = target->limits.max_message = (size_t)settings->store_max_total;
+    atomic_init(&target->n_places, 1);
+    atomic_init(&target->place, 0);
+    atomic_init(&target->dialect, -1);
+    atomic_init(&target->identity, 0);
+    atomic_init(&target->first_term, 0);
+    atomic_init(&target->term, 0);
+    atomic_init(&target->silent, false);
+    atomic_init(&target->lost, false);
+}
+
+void msi_store_target_add(struct msi_store_target *target, const struct msi_address *standby) {
+    int n = atomic_load_explicit(&target->n_places, memory_order_relaxed);
+    if (n == MSI_STORE_PLACES) return;
+    for (int i = 0; i < n; i++)
+        if (target->places[i].port == standby->port && !strcmp(target->places[i].host, standby->host)) return;
+    target->places[n] = *standby;
+    atomic_store_explicit(&target->n_places, n + 1, memory_order_release); /* loaded by has_next */
+}
+
+const struct msi_address *msi_store_target_address(struct msi_store_target *target) {
+    return &target->places[atomic_load_explicit(&target->place, memory_order_relaxed)];
+}
+
+/* Is there a standby of the server at that place? */
+static bool has_next(struct msi_store_target *target, int place) {
+    return place + 1 < atomic_load_explicit(&target->n_places, memory_order_acquire);
+}
+
 mst_status msi_store_fail_lost(struct msi_store_target *target, const char *why) {
     char where[MSI_ADDRESS_TEXT_MAX];
-    msi_address_format(&target->address, where);
+    msi_address_format(msi_store_target_address(target), where);
     /* Stored before lost; only chooses the text. */
     if (atomic_load_explicit(&target->silent, memory_order_relaxed))
         return msi_fail(MST_ERR_STORE_LOST, "check that host and the network",
@@ -138,7 +172,7 @@ static mst_status read_own_reply(struct msi_store_conn *conn, const struct msi_w
             char where[MSI_ADDRESS_TEXT_MAX];
             return msi_fail(MST_ERR_STORE_ENDED, "find out why its host closed it, and open it again",
                             "the process that hosts the store at %s has closed it",
-                            msi_address_format(&conn->target->address, where));
+                            msi_address_format(&conn->target->places[conn->place], where));
         }
         return status == MST_ERR_PEER_LOST ? status : MST_OK;
     }
@@ -206,7 +240,6 @@ static bool add_handshake(struct msi_store_conn *conn) {
         msi_store_encode(&conn->out, MSI_DIALECT_C, &validate);
     if (handshake == MSI_HANDSHAKE_NONE || conn->dialect != MSI_DIALECT_M) return false;
     msi_store_encode(&conn->out, MSI_DIALECT_C, &hello);
-    if (conn->local) return true; /* needs no session: no network resets it */
     struct msi_store_req session = {.op = MSI_OP_SESSION,
                                     .key = msi_str(conn->session, sizeof conn->session),
                                     .number = conn->has_session    ? MSI_SESSION_EXISTS
@@ -238,13 +271,15 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     int64_t unknown = 0;
     mst_status st = read_one(conn, wait, &hello);
     struct msi_reader r = msi_reader(hello.reply.data, hello.reply.len);
-    int64_t identity = (int64_t)msi_read_u64(&r);
+    int64_t number = (int64_t)msi_read_u64(&r), identity = number & ~(int64_t)MSI_TERM_MASK;
+    int term = (int)(number & MSI_TERM_MASK);
     msi_buf_free(&hello.reply);
     if (st != MST_OK) return st;
     bool first = atomic_compare_exchange_strong_explicit(&conn->target->identity, &unknown, identity,
                                                          memory_order_relaxed, memory_order_relaxed);
     if (!first && unknown != identity) return lost(conn, 0, "another store has its address");
-    if (conn->local) return MST_OK;
+    if (first) atomic_store_explicit(&conn->target->first_term, term, memory_order_relaxed);
+    atomic_store_explicit(&conn->target->term, term, memory_order_relaxed);
     struct msi_store_rpc session = {.req = {.op = MSI_OP_SESSION}};
     st = read_one(conn, wait, &session);
     msi_buf_free(&session.reply);
@@ -252,6 +287,8 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     if (session.status != MST_OK) return end_session(conn, session.status);
     conn->has_session = true;
     conn->attempts = 0;
+    if (atomic_load_explicit(&conn->target->place, memory_order_relaxed) < conn->place)
+        atomic_store_explicit(&conn->target->place, conn->place, memory_order_relaxed);
     return MST_OK;
 }
 
@@ -270,7 +307,7 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
                             size_t n) {
     enum msi_handshake handshake = conn->handshake;
     bool expects_hello = add_handshake(conn);
-    if (conn->dialect == MSI_DIALECT_M && !conn->local) add_batch(conn, x, n);
+    if (conn->dialect == MSI_DIALECT_M) add_batch(conn, x, n);
     for (size_t i = 0; i < n; i++)
         if (!msi_store_encode(&conn->out, conn->dialect, &x[i].req)) {
             conn->out.len = 0;
@@ -298,9 +335,15 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
 static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *wait) {
     struct msi_store_target *target = conn->target;
     int error;
-    mst_status st = msi_connect_once(&target->address, false, wait, &conn->fd, &error);
+    mst_status st = msi_connect_once(&target->places[conn->place], target->local, wait, &conn->fd, &error);
     if (st == MST_OK || st == MST_ERR_CANCELLED) return st;
     conn->refused = error == ECONNREFUSED;
+    if (conn->refused && has_next(target, conn->place)) {
+        conn->place++;
+        conn->attempts = 0; /* does not pause */
+        conn->lost_since = msi_now();
+        return MST_ERR_UNREACHABLE;
+    }
     /* Stored by the thread that watches another connection; a hint. */
     bool known = atomic_load_explicit(&target->lost, memory_order_relaxed);
     bool brief = msi_now() - conn->lost_since < REFUSED_MS * INT64_C(1000000);
@@ -322,24 +365,31 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
         st = conn->attempts++ ? msi_wait_pause(&brief, RETRY_MS, "connecting to the store again") : MST_OK;
         if (st == MST_OK) st = try_again(conn, &brief);
     }
+    if (st == MST_ERR_TIMEOUT && last && has_next(conn->target, conn->place)) {
+        conn->place++;
+        conn->attempts = 0;
+        conn->lost_since = msi_now();
+        return restore(conn, wait);
+    }
     if (st == MST_ERR_TIMEOUT && last) {
         if (!conn->refused) atomic_store_explicit(&conn->target->silent, true, memory_order_relaxed);
         return lost(conn, conn->lost_error, "cannot connect again");
     }
     if (st != MST_OK) return st;
-    msi_socket_expect(conn->fd);
+    conn->local = msi_socket_is_local(conn->fd);
+    if (!conn->local) msi_socket_expect(conn->fd);
     conn->handshake = MSI_HANDSHAKE_FULL;
     conn->broken = conn->disconnected = false;
     char where[MSI_ADDRESS_TEXT_MAX];
     msi_log(store, INFO, "connected to the store at %s again",
-            msi_address_format(&conn->target->address, where));
+            msi_address_format(&conn->target->places[conn->place], where));
     return MST_OK;
 }
 
 /* After the batch has ended with that status: repeats it while the TCP connection gets lost. */
 static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wait *wait,
                                struct msi_store_rpc *x, size_t n, mst_status st) {
-    while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M && !conn->local) {
+    while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M) {
         st = restore(conn, wait);
         if (st != MST_OK) break;
         msi_store_rpc_free(x, n);
@@ -401,8 +451,15 @@ static mst_status connect_to(struct msi_store_target *target, const struct msi_w
                              struct msi_store_conn **conn) {
     struct msi_store_conn *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    *made = (struct msi_store_conn){.fd = -1, .target = target};
-    mst_status st = msi_connect(&target->address, target->local, wait, &made->fd);
+    int place = atomic_load_explicit(&target->place, memory_order_relaxed), error = 0;
+    *made = (struct msi_store_conn){.fd = -1, .target = target, .place = place};
+    mst_status st = MST_ERR_UNREACHABLE;
+    for (; st == MST_ERR_UNREACHABLE && has_next(target, made->place); made->place++) {
+        st = msi_connect_once(&target->places[made->place], target->local, wait, &made->fd, &error);
+        if (st != MST_ERR_UNREACHABLE || error != ECONNREFUSED) break;
+    }
+    if (st == MST_ERR_UNREACHABLE)
+        st = msi_connect(&target->places[made->place], target->local, wait, &made->fd);
     if (st != MST_OK) {
         msi_store_conn_close(made);
         return st;
@@ -453,7 +510,7 @@ static mst_status open_unknown(struct msi_store_target *target, const struct msi
         if (pause != MST_OK) break;
     }
     char where[MSI_ADDRESS_TEXT_MAX];
-    msi_address_format(&target->address, where);
+    msi_address_format(msi_store_target_address(target), where);
     static const char remedy[] =
         "check the port, where another program may listen, and the limit of open files of the process that "
         "hosts the store (ulimit -n)";
@@ -500,7 +557,7 @@ static void leave(struct msi_store_conn *conn) {
 
 void msi_store_conn_close(struct msi_store_conn *conn) {
     if (!conn) return;
-    if (conn->has_session && !conn->broken && !conn->local) leave(conn);
+    if (conn->has_session && !conn->broken) leave(conn);
     if (conn->fd >= 0) close(conn->fd);
     msi_buf_free(&conn->out);
     msi_buf_free(&conn->in);

@@ -25,7 +25,10 @@ static void *watch_conn(void *context) {
 }
 
 mst_status msi_store_watch_begin(struct msi_store_watch *watch, struct msi_store_conn *conn) {
-    if (conn->local) return MST_OK;
+    /* A local connection ends with the server, which is noticed at the next call. If there is a standby, this
+     * thread must connect to it: else this process counts as dead. */
+    int places = atomic_load_explicit(&conn->target->n_places, memory_order_relaxed);
+    if (watch->conn || (conn->local && places == 1)) return MST_OK;
     mst_status st = msi_cancel_new(&watch->stop);
     if (st != MST_OK) return st;
     watch->conn = conn;
