@@ -68,7 +68,7 @@ static mst_status open_standby(struct msi_world *world, const struct msi_setting
                                const struct msi_wait *wait, struct msi_address *address) {
     char text[16];
     if (!address->port && settings->store_standby &&
-        msi_store_open_standby(world->store, address, settings, wait) != MST_OK) {
+        msi_store_stand_by(world->store, address, settings, wait) != MST_OK) {
         msi_log(group, WARN, "the store will end with rank %d: %s", world->store_ranks[0],
                 mst_last_error()->message);
         address->port = 0;

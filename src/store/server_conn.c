@@ -288,6 +288,7 @@ void msi_conn_close(struct msi_conn *conn, bool disconnected) {
     if (conn->in_session) msi_replica_ship_end(conn);
     server->n_detached -= conn->detached;
     server->buffered -= conn->accounted;
+    msi_buf_free(&conn->out); /* of a session that a standby has executed */
     msi_buf_free(&conn->on_disconnect_key);
     msi_buf_free(&conn->on_disconnect_value);
     msi_buf_free(&conn->on_silence_value);

@@ -163,7 +163,11 @@ void msi_replica_flush(struct msi_server *server);
 /* The server ends in order. */
 void msi_replica_finish(struct msi_server *server);
 
-/* server_standby.c: connects to the server at that address and receives its state. */
+/* server_standby.c: makes the server a standby without a state. */
+mst_status msi_standby_new(struct msi_server *server);
+/* Executes the complete requests of the stream in in, and drops them from it. */
+mst_status msi_standby_replay(struct msi_server *server, struct msi_buf *in);
+/* Connects to the server at that address and receives its state. */
 mst_status msi_standby_begin(struct msi_server *server, const struct msi_address *primary,
                              const struct msi_settings *settings, const struct msi_wait *wait);
 /* Receives changes. True: the server is lost, and this one serves now. False: it must not serve. */

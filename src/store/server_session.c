@@ -54,7 +54,8 @@ static void take_over(struct msi_conn *conn, struct msi_conn *old) {
 }
 
 void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req) {
-    if (req->key.n != MSI_SESSION_BYTES || conn->in_session) {
+    static const char none[MSI_SESSION_BYTES]; /* stands for "no session" in the stream to a standby */
+    if (req->key.n != MSI_SESSION_BYTES || conn->in_session || !memcmp(req->key.p, none, sizeof none)) {
         msi_conn_doom(conn, "its SESSION is malformed");
         return;
     }
@@ -155,7 +156,7 @@ void msi_session_record(struct msi_conn *conn, size_t start) {
     if (conn->forgotten) return;
     if (conn->done.len + n <= RECORD_MOST) {
         msi_put_u32(&conn->done, (uint32_t)n);
-        msi_buf_add(&conn->done, conn->out.data + start, n);
+        if (n) msi_buf_add(&conn->done, conn->out.data + start, n);
         conn->forgotten = conn->done.failed || conn->out.failed;
     } else {
         conn->forgotten = true;

@@ -31,6 +31,7 @@ struct msi_standby {
     mst_cancel *stop;
     bool complete; /* it has the state of the server */
     bool finished; /* the server has ended in order */
+    bool silent;   /* its host does not answer */
 };
 
 static void make_detached(struct msi_server *server, struct msi_conn *conn) {
@@ -109,9 +110,7 @@ static bool replay(struct msi_server *server, const struct msi_store_req *req) {
     }
 }
 
-/* Executes the complete requests that have arrived. */
-static mst_status replay_all(struct msi_server *server) {
-    struct msi_buf *in = &server->standby->stream->in;
+mst_status msi_standby_replay(struct msi_server *server, struct msi_buf *in) {
     size_t done = 0;
     while (done < in->len) {
         const uint8_t *p = in->data + done;
@@ -140,7 +139,7 @@ static mst_status receive(struct msi_server *server, const struct msi_wait *wait
         return msi_wait_fd(wait, stream->fd, POLLIN, "following the store");
     if (n <= 0) return MST_ERR_STORE_LOST;
     stream->in.len += (size_t)n;
-    return replay_all(server);
+    return msi_standby_replay(server, &stream->in);
 }
 
 /* Forgets the state. */
@@ -175,26 +174,33 @@ static mst_status synchronize(struct msi_server *server, const struct msi_wait *
     standby->stream = stream;
     clear(server);
     if (!server->kv) return msi_fail_memory();
-    st = replay_all(server); /* what came with the reply */
+    st = msi_standby_replay(server, &stream->in); /* what came with the reply */
     while (st == MST_OK && !standby->complete && !standby->finished) st = receive(server, wait);
     return st;
 }
 
-mst_status msi_standby_begin(struct msi_server *server, const struct msi_address *primary,
-                             const struct msi_settings *settings, const struct msi_wait *wait) {
+mst_status msi_standby_new(struct msi_server *server) {
     struct msi_standby *standby = calloc(1, sizeof *standby);
     if (!standby) return msi_fail_memory();
     server->standby = standby;
     make_detached(server, &standby->anonymous);
-    msi_store_target_init(&standby->target, primary, settings);
-    mst_status st = msi_cancel_new(&standby->stop);
-    return st == MST_OK ? synchronize(server, wait) : st;
+    standby->current = &standby->anonymous;
+    return msi_cancel_new(&standby->stop);
+}
+
+mst_status msi_standby_begin(struct msi_server *server, const struct msi_address *primary,
+                             const struct msi_settings *settings, const struct msi_wait *wait) {
+    mst_status st = msi_standby_new(server);
+    if (st != MST_OK) return st;
+    msi_store_target_init(&server->standby->target, primary, settings);
+    return synchronize(server, wait);
 }
 
 /* The stream has ended. Does the server still accept connections? Then begins again. */
 static bool reconnect(struct msi_server *server) {
     struct msi_standby *standby = server->standby;
-    struct msi_wait wait = {msi_deadline(msi_socket_grace_ms()), standby->stop};
+    /* Before its clients give it up. */
+    struct msi_wait wait = {msi_deadline(msi_socket_grace_ms() / 2), standby->stop};
     do {
         int fd, error = 0;
         mst_status st =
@@ -206,6 +212,7 @@ static bool reconnect(struct msi_server *server) {
             return false;
         }
     } while (msi_wait_pause(&wait, RETRY_MS, "connecting to the store again") == MST_OK);
+    standby->silent = true;
     return false;
 }
 
@@ -223,6 +230,7 @@ static bool take_over(struct msi_server *server) {
     while (at != &server->detached) {
         struct msi_conn *conn = msi_container(at, struct msi_conn, node);
         at = at->next;
+        if (server->standby->silent) conn->error = ETIMEDOUT;
         if (!conn->of_host) {
             msi_session_expect_return(conn);
             continue;

@@ -86,7 +86,7 @@ static mst_status lost(struct msi_store_conn *conn, int error, const char *doing
 static mst_status disconnected(struct msi_store_conn *conn, int error, const char *doing) {
     if (conn->attempts == 0) {
         conn->lost_since = msi_now();
-        conn->lost_error = error;
+        conn->lost_error = conn->local ? 0 : error; /* no network resets a local one */
     }
     conn->disconnected = true;
     return lost(conn, error, doing);
@@ -341,7 +341,6 @@ static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *
     if (conn->refused && has_next(target, conn->place)) {
         conn->place++;
         conn->attempts = 0; /* does not pause */
-        conn->lost_since = msi_now();
         return MST_ERR_UNREACHABLE;
     }
     /* Stored by the thread that watches another connection; a hint. */
@@ -352,9 +351,16 @@ static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *
     return st;
 }
 
+/* Until when it tries to connect to this place. The places that are left share the time. */
+static int64_t try_until(struct msi_store_conn *conn) {
+    int left = atomic_load_explicit(&conn->target->n_places, memory_order_acquire) - conn->place;
+    int64_t now = msi_now(), end = conn->lost_since + msi_socket_grace_ms() * 1000000;
+    return end > now ? now + (end - now) / left : now;
+}
+
 /* Connects again after the TCP connection was lost. The next batch continues the session. */
 static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wait) {
-    int64_t until = conn->lost_since + msi_socket_grace_ms() * 1000000;
+    int64_t until = try_until(conn);
     bool last = until < wait->deadline;
     struct msi_wait brief = {last ? until : wait->deadline, wait->cancel};
     if (conn->fd >= 0) close(conn->fd);
@@ -368,7 +374,6 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
     if (st == MST_ERR_TIMEOUT && last && has_next(conn->target, conn->place)) {
         conn->place++;
         conn->attempts = 0;
-        conn->lost_since = msi_now();
         return restore(conn, wait);
     }
     if (st == MST_ERR_TIMEOUT && last) {
