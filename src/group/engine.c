@@ -4,6 +4,7 @@
 #include "engine/engines.h"
 #include "group/choice.h"
 #include "group/vote.h"
+#include "os/socket.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -33,6 +34,12 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
     int host = st == MST_ERR_STORE_LOST ? msi_world_store_host(world) : -1;
     if (host >= 0 && host != world->rank) note_gone(world, host, true);
     return st;
+}
+
+static int64_t takeover_ms(void *context) {
+    const struct msi_world *world = ((const mst_group *)context)->world;
+    bool can = world->standby_port && msi_store_takeovers(world->store) == 0;
+    return can ? 2 * msi_socket_grace_ms() : 0;
 }
 
 static int store_host(void *context) {
@@ -196,9 +203,9 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
-    struct msi_comm_hooks hooks = {group,    msi_group_exec, refresh,  store_host,      is_gone,
-                                   has_died, unreported,     reported, is_acknowledged, say_lost,
-                                   global,   address,        show,     agree,           look};
+    struct msi_comm_hooks hooks = {
+        group,    msi_group_exec,  refresh,  takeover_ms, store_host, is_gone, has_died, unreported,
+        reported, is_acknowledged, say_lost, global,      address,    show,    agree,    look};
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

@@ -147,7 +147,7 @@ bool msi_store_hosts(const struct mst_store *head) {
 }
 
 mst_status msi_store_stand_by(struct mst_store *head, struct msi_address *address,
-                                  const struct msi_settings *settings, const struct msi_wait *wait) {
+                              const struct msi_settings *settings, const struct msi_wait *wait) {
     struct tcp_store *store = (struct tcp_store *)head;
     return msi_server_open_standby(address, msi_store_target_address(&store->target), settings, wait,
                                    &store->server);
