@@ -37,8 +37,9 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
 }
 
 static int64_t takeover_ms(void *context) {
-    const struct msi_world *world = ((const mst_group *)context)->world;
-    bool can = world->standby_port && msi_store_takeovers(world->store) == 0;
+    struct msi_world *world = ((const mst_group *)context)->world;
+    bool can = world->standby_port && msi_store_takeovers(world->store) == 0 &&
+               !msi_world_rank_event(world, world->store_ranks[1]);
     return can ? 2 * msi_socket_grace_ms() : 0;
 }
 

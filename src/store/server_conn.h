@@ -149,8 +149,8 @@ void msi_session_record(struct msi_conn *conn, size_t start);
 bool msi_conn_execute(struct msi_conn *conn, const struct msi_store_req *req);
 /* Appends to a barrier's count what the session's batch must know of it; true if it was counted before. */
 bool msi_session_count_barrier(struct msi_conn *conn);
-/* Arms the timer of a detached session. */
-void msi_session_expect_return(struct msi_conn *conn);
+/* Arms the timer of a detached session. Its on_disconnect value is applied after the grace time. */
+void msi_session_expect_return(struct msi_conn *conn, int64_t grace_ms);
 
 /* server_replica.c: answers REPLICATE. */
 void msi_replica_begin(struct msi_conn *conn);

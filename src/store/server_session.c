@@ -102,8 +102,8 @@ static void on_time(struct msi_timer *timer) {
     msi_conn_apply_on_disconnect(conn);
 }
 
-void msi_session_expect_return(struct msi_conn *conn) {
-    int64_t ns = conn->has_on_disconnect ? msi_socket_grace_ms() * 1000000 : keep_ns();
+void msi_session_expect_return(struct msi_conn *conn, int64_t grace_ms) {
+    int64_t ns = conn->has_on_disconnect ? grace_ms * 1000000 : keep_ns();
     msi_timer_init(&conn->stall, on_time);
     msi_timer_set(conn->server->loop, &conn->stall, msi_now() + ns);
 }
@@ -117,7 +117,7 @@ void msi_session_detach(struct msi_conn *conn) {
     msi_conn_count_kept(conn);
     conn->accounted = conn->kept;
     server->buffered += conn->accounted;
-    msi_session_expect_return(conn);
+    msi_session_expect_return(conn, msi_socket_grace_ms());
 }
 
 void msi_session_batch(struct msi_conn *conn, int64_t number) {

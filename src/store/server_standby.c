@@ -6,8 +6,8 @@
  * accepted when it takes over. It takes over when the stream ends and nobody accepts connections at the
  * server's address, or its host does not answer. If the server accepts, the standby begins again.
  *
- * The sessions of the server's own process have ended with it. Other clients have msi_socket_grace_ms to
- * connect.
+ * The sessions of the server's own process have ended with it. The other clients learn of its end as soon as
+ * the standby. They have RETURN_MS to connect; if the host of the server does not answer, msi_socket_grace_ms.
  */
 #include "base/error.h"
 #include "base/log.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_STEP = 64 << 10, RETRY_MS = 10, CONNECT_MS = 100 };
+enum { READ_STEP = 64 << 10, RETRY_MS = 10, CONNECT_MS = 20, RETURN_MS = 2000 };
 
 struct msi_standby {
     struct msi_store_target target;
@@ -233,6 +233,8 @@ static bool reconnect(struct msi_server *server) {
 /* Begins to serve. */
 static bool take_over(struct msi_server *server) {
     struct msi_list *at = server->detached.next;
+    int64_t grace_ms = msi_socket_grace_ms();
+    if (!server->standby->silent && grace_ms > RETURN_MS) grace_ms = RETURN_MS;
     char where[MSI_ADDRESS_TEXT_MAX];
     msi_log(store, WARN, "the store at %s is lost; this process serves it now",
             msi_address_format(&server->standby->target.places[0], where));
@@ -246,7 +248,7 @@ static bool take_over(struct msi_server *server) {
         at = at->next;
         if (server->standby->silent) conn->error = ETIMEDOUT;
         if (!conn->of_host) {
-            msi_session_expect_return(conn);
+            msi_session_expect_return(conn, grace_ms);
             continue;
         }
         msi_conn_apply_on_disconnect(conn);

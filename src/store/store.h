@@ -81,7 +81,7 @@ int msi_store_takeovers(const struct mst_store *store);
 bool msi_store_hosts(const struct mst_store *store);
 /* tcp, without a server: opens a standby of the server on a free port of address. It ends with the handle. */
 mst_status msi_store_stand_by(struct mst_store *store, struct msi_address *address,
-                                  const struct msi_settings *settings, const struct msi_wait *wait);
+                              const struct msi_settings *settings, const struct msi_wait *wait);
 /* tcp: if the server is lost, the store goes on with the standby at that address. */
 mst_status msi_store_add_standby(struct mst_store *store, const struct msi_address *address);
 /* Does the store exist? Otherwise it was freed, or the address is wrong. */

@@ -461,7 +461,7 @@ static mst_status connect_to(struct msi_store_target *target, const struct msi_w
     mst_status st = MST_ERR_UNREACHABLE;
     for (; st == MST_ERR_UNREACHABLE && has_next(target, made->place); made->place++) {
         st = msi_connect_once(&target->places[made->place], target->local, wait, &made->fd, &error);
-        if (st != MST_ERR_UNREACHABLE || error != ECONNREFUSED) break;
+        if (st != MST_ERR_UNREACHABLE || error == 0 || error == ETIMEDOUT) break;
     }
     if (st == MST_ERR_UNREACHABLE)
         st = msi_connect(&target->places[made->place], target->local, wait, &made->fd);
