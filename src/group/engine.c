@@ -10,21 +10,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NOTED = 1 << 30, IMPLIED = INT_MAX }; /* orders of losses that the store has not reported */
+/* Orders of losses that the store has not reported. */
+enum { REPLACED = (1 << 30) - 1, NOTED, IMPLIED = INT_MAX };
 
 /*
  * A rank is lost, and so is the store, which cannot report it. Such losses count after all that the store has
- * reported, in the order in which this rank learns of them. That of the rank that hosted the store, if only
- * the end of the store tells it, counts last: the rank may have ended because of the others.
+ * reported: first that of a rank that hosted the store before a standby took over; then others, in the order
+ * in which this rank learns of them; last that of the rank that hosted the store, if only the end of the
+ * store tells it, because the rank may have ended because of the others.
  */
-static void note_gone(struct msi_world *world, int rank, bool implied) {
+static void note_gone(struct msi_world *world, int rank, int order) {
     const struct msi_member *members = world->members.members;
     int host = msi_world_store_host(world);
     bool silent = host >= 0 && members[rank].host == members[host].host && msi_store_is_silent(world->store);
     pthread_mutex_lock(&world->lock);
     struct msi_lost_rank *lost = &world->lost_ranks[rank];
-    if (!lost->order || (lost->order == IMPLIED && !implied))
-        *lost = (struct msi_lost_rank){'D', implied ? IMPLIED : NOTED + world->noted++, silent};
+    bool earlier = order == REPLACED ? lost->order > REPLACED : lost->order == IMPLIED && order == NOTED;
+    if (!lost->order || earlier) {
+        if (order == NOTED) order += world->noted++;
+        *lost = (struct msi_lost_rank){'D', order, silent};
+    }
     pthread_mutex_unlock(&world->lock);
 }
 
@@ -32,7 +37,9 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
     struct msi_world *world = ((mst_group *)context)->world;
     mst_status st = msi_world_read_events(world, wait);
     int host = st == MST_ERR_STORE_LOST ? msi_world_store_host(world) : -1;
-    if (host >= 0 && host != world->rank) note_gone(world, host, true);
+    if (host < 0 || host == world->rank) return st;
+    if (msi_store_takeovers(world->store) > 0) note_gone(world, world->store_ranks[0], REPLACED);
+    note_gone(world, host, IMPLIED);
     return st;
 }
 
@@ -89,7 +96,7 @@ static mst_status say_lost(void *context, int rank, bool only_it) {
     int global = msi_group_global_rank(group, rank);
     /* Stored when the store is lost; orders nothing. */
     if (atomic_load_explicit(&group->world->cut_off, memory_order_relaxed))
-        note_gone(group->world, global, false);
+        note_gone(group->world, global, NOTED);
     char how = how_gone(group, rank);
     pthread_mutex_lock(&group->world->lock);
     bool is_news = group->reported && group->lost != global && how == 'D';

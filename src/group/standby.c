@@ -1,6 +1,6 @@
 /*
- * standby.c - if a rank hosts the world's store, another one keeps a copy of it: its standby. When the host is
- * lost, the standby serves, and the store goes on. See store/server.h.
+ * standby.c - if a rank hosts the world's store, another one keeps a copy of it: its standby. When the host
+ * is lost, the standby serves, and the store goes on. See store/server.h.
  *
  * The standby is the first rank of another host, else of another process. Keys of the world:
  *   host      in a world that continues another one: "HOST STANDBY", the ranks; from HOST

@@ -30,7 +30,7 @@ struct msi_listening {
 
 struct msi_server {
     struct msi_loop *loop;
-    /* A TCP and a Unix socket; fd -1: none. former: of a standby that serves, at the lost server's address. */
+    /* TCP and Unix sockets; fd -1: none. former: of a standby that serves, at the lost server's address. */
     struct msi_listening tcp, local, former_tcp, former_local;
     int64_t identity;       /* random, never 0: distinguishes it from an earlier server at the same address;
                                with the term, see HELLO */

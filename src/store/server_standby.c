@@ -7,7 +7,7 @@
  * server's address, or its host does not answer. If the server accepts, the standby begins again.
  *
  * The sessions of the server's own process have ended with it. The other clients learn of its end as soon as
- * the standby. They have RETURN_MS to connect; if the host of the server does not answer, msi_socket_grace_ms.
+ * the standby, and have RETURN_MS to connect; if the server's host does not answer, msi_socket_grace_ms.
  */
 #include "base/error.h"
 #include "base/log.h"
@@ -130,7 +130,7 @@ mst_status msi_standby_replay(struct msi_server *server, struct msi_buf *in) {
     return MST_OK;
 }
 
-/* Waits for input. Sends something now and then: only then the kernel soon finds out that the host of the server
+/* Waits for input. Sends something now and then: only then the kernel soon finds out that the server's host
  * does not answer. */
 static mst_status wait_for_input(struct msi_store_conn *stream, const struct msi_wait *wait) {
     struct msi_wait part = {msi_deadline(msi_socket_timeout() * INT64_C(1000) / 6), wait->cancel};

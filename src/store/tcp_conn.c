@@ -391,10 +391,16 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
     return MST_OK;
 }
 
+/* Was a new connection closed by a server that accepts no more clients? */
+static bool is_rejected(const struct msi_store_conn *conn) {
+    return conn->local && !conn->has_session && !has_next(conn->target, conn->place);
+}
+
 /* After the batch has ended with that status: repeats it while the TCP connection gets lost. */
 static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wait *wait,
                                struct msi_store_rpc *x, size_t n, mst_status st) {
-    while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M) {
+    while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M &&
+           !is_rejected(conn)) {
         st = restore(conn, wait);
         if (st != MST_OK) break;
         msi_store_rpc_free(x, n);

@@ -3,7 +3,8 @@
  *
  * A connection to a muster server is a session: if the TCP connection is lost, as by a reset, the client
  * connects again, within msi_socket_grace_ms, and repeats the batch that was in progress. The server does not
- * execute again what it has executed. See server_session.c. If the server is lost, it connects to its standby.
+ * execute again what it has executed. See server_session.c. If the server is lost, the client connects to its
+ * standby.
  */
 #ifndef MSI_STORE_TCP_CONN_H
 #define MSI_STORE_TCP_CONN_H
