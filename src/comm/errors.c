@@ -375,8 +375,6 @@ void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work) {
 }
 
 void msi_comm_let_others_learn(struct msi_comm *comm) {
-    void *context = comm->hooks.context;
-    if (comm->size == 1 || comm->hooks.store_host(context) != comm->rank) return;
-    if (comm->hooks.takeover_ms(context)) return; /* they learn it from the standby of the store */
-    msi_exit_not_before(msi_deadline(LEARN_MS));
+    if (comm->size > 1 && comm->hooks.has_store(comm->hooks.context))
+        msi_exit_not_before(msi_deadline(LEARN_MS));
 }

@@ -104,6 +104,6 @@ void msi_replica_finish(struct msi_server *server) {
     for (struct msi_list *at = server->replicas.next; at != &server->replicas; at = at->next) {
         struct msi_conn *replica = msi_container(at, struct msi_conn, replica);
         msi_store_encode(&replica->out, MSI_DIALECT_M, &(struct msi_store_req){.op = MSI_OP_FINISH});
-        msi_conn_mark_unsent(replica);
     }
+    msi_replica_flush(server); /* the server may end at once */
 }
