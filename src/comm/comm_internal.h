@@ -103,7 +103,8 @@ struct msi_comm {
         _Atomic int64_t until; /* when questions to the store must end, because of a deadline; 0: no matter */
         _Atomic int64_t asked; /* when the last question to the store began */
         _Atomic int64_t silent_since; /* when the first one began that it has not answered; 0: it answers */
-        bool connecting;              /* the collective under way waits for links, and so for the store */
+        int told; /* store_host: lost ranks of which the others have had time to learn; -1: of a failure */
+        bool connecting; /* the collective under way waits for links, and so for the store */
     } waiting;
 };
 
@@ -334,9 +335,9 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
 mst_status msi_comm_say_store_lost(struct msi_comm *comm);
 /*
  * An operation has failed, and the program may end because of that. If the store ends with it, the other
- * ranks would see only that: exit() then waits for a moment, in which they learn the cause.
+ * ranks would see only that: waits for a moment until they know the cause. Without the lock.
  */
-void msi_comm_let_others_learn(struct msi_comm *comm);
+void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status);
 /* The rank that keeps the message waiting: its peer, or another one for which the peer waits; out says that
  * then. */
 int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size);

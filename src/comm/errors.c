@@ -2,7 +2,6 @@
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
-#include "os/exit.h"
 #include "os/host.h"
 
 #include <stdio.h>
@@ -16,6 +15,7 @@ enum {
     SILENT_MS = 1000, /* between questions to a store that does not answer */
     ACCUSE_MS = 500,  /* a store that does not answer for that time is stopped rather than slow */
     LEARN_MS = 500,   /* ranks that wait ask the store more often */
+    LEARN_LOOK_MS = 5,
 };
 
 bool msi_comm_may_ask(struct msi_comm *comm, int most_ms, struct msi_wait *wait) {
@@ -374,7 +374,27 @@ void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work) {
                    late.list[0] ? late.list : "the other ranks");
 }
 
-void msi_comm_let_others_learn(struct msi_comm *comm) {
-    if (comm->size > 1 && comm->hooks.has_store(comm->hooks.context))
-        msi_exit_not_before(msi_deadline(LEARN_MS));
+/* The lost ranks of the group, as far as this rank knows. */
+static int count_lost(struct msi_comm *comm) {
+    int n = 0;
+    for (int r = 0; r < comm->size; r++) n += r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r);
+    return n;
+}
+
+void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status) {
+    if (comm->size == 1 || !comm->hooks.keeps_store(comm->hooks.context)) return;
+    struct msi_wait wait = {msi_deadline(LEARN_MS), NULL};
+    msi_comm_lock(comm);
+    bool failed = comm->failure.status != MST_OK, reports = comm->traits.uses_store;
+    int lost = count_lost(comm), told = comm->waiting.told;
+    bool known = failed ? told < 0 || !reports : status != MST_ERR_PEER_LOST || told < 0 || told >= lost;
+    if (!known) comm->waiting.told = failed ? -1 : lost;
+    msi_comm_unlock(comm);
+    if (known) return;
+    struct msi_saved_error error;
+    msi_error_save(&error, status);
+    do comm->hooks.refresh(comm->hooks.context, &wait);
+    while (!(failed && msi_failure_report_by_all(comm)) &&
+           msi_wait_pause(&wait, LEARN_LOOK_MS, "") == MST_OK);
+    msi_error_restore(&error);
 }

@@ -33,6 +33,11 @@ static struct msi_str gave_up_key(const struct msi_comm *comm, char out[KEY_MAX]
     return msi_cstr(out);
 }
 
+static struct msi_str failed_key(const struct msi_comm *comm, char out[KEY_MAX]) {
+    snprintf(out, KEY_MAX, "%s/failed", comm->key);
+    return msi_cstr(out);
+}
+
 static mst_status exec(struct msi_comm *comm, struct msi_store_rpc *x, size_t n) {
     struct msi_wait wait;
     if (!msi_comm_may_ask(comm, STORE_MS, &wait)) return MST_ERR_TIMEOUT;
@@ -240,7 +245,8 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 }
 
 void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure) {
-    char key[KEY_MAX], text[GAVE_UP_MAX];
+    char key[KEY_MAX], failed[KEY_MAX], rank[16], text[GAVE_UP_MAX];
+    snprintf(rank, sizeof rank, "%d ", comm->rank);
     bool aborts = failure->culprit <= MSI_BLAMES_ABORT;
     snprintf(text, sizeof text, "%d %d %d %s", comm->rank, (int)failure->status,
              aborts ? failure->culprit : failure->global, failure->message);
@@ -248,9 +254,32 @@ void msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *fa
         .op = MSI_OP_COMPARE_SET, .key = gave_up_key(comm, key), .desired = msi_cstr(text)};
     struct msi_store_req last = {.op = MSI_OP_SET, .key = first.key, .value = first.desired};
     /* An abort also ends waits that a failure does not end. */
-    struct msi_store_rpc x = {.req = aborts ? last : first};
-    exec(comm, &x, 1);
+    struct msi_store_rpc x[] = {
+        {.req = aborts ? last : first},
+        {.req = {.op = MSI_OP_APPEND, .key = failed_key(comm, failed), .value = msi_cstr(rank)}}};
+    exec(comm, x, 2);
+    msi_store_rpc_free(x, 2);
+}
+
+/* Is the number of the rank in the text, after a space or at the start? */
+static bool lists(const char *text, int rank) {
+    for (char *end; *text; text = end + 1)
+        if (strtol(text, &end, 10) == rank || end == text || !*end) return end != text;
+    return false;
+}
+
+bool msi_failure_report_by_all(struct msi_comm *comm) {
+    char key[KEY_MAX];
+    struct msi_store_rpc x;
+    struct msi_str ranks = read_note(comm, failed_key(comm, key), &x);
+    char *text = malloc(ranks.n + 1);
+    bool all = text;
+    if (text) msi_str_copy(ranks, text, ranks.n + 1);
+    for (int r = 0; r < comm->size && all; r++)
+        all = r == comm->failure.culprit || comm->hooks.is_gone(comm->hooks.context, r) || lists(text, r);
+    free(text);
     msi_store_rpc_free(&x, 1);
+    return all;
 }
 
 mst_status msi_failure_report_read(struct msi_comm *comm, int by, int *culprit) {

@@ -43,16 +43,21 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
     return st;
 }
 
-static bool has_store(void *context) {
-    const struct msi_world *world = ((const mst_group *)context)->world;
-    return world->hosted && (world->store_ranks[0] == world->rank || world->store_ranks[1] == world->rank);
+/* Can a standby take over? */
+static bool has_standby(struct msi_world *world) {
+    return world->standby_port && msi_store_takeovers(world->store) == 0 &&
+           !msi_world_rank_event(world, world->store_ranks[1]);
+}
+
+static bool keeps_store(void *context) {
+    struct msi_world *world = ((const mst_group *)context)->world;
+    return world->hosted &&
+           (has_standby(world) ? world->store_ranks[1] : msi_world_store_host(world)) == world->rank;
 }
 
 static int64_t takeover_ms(void *context) {
     struct msi_world *world = ((const mst_group *)context)->world;
-    bool can = world->standby_port && msi_store_takeovers(world->store) == 0 &&
-               !msi_world_rank_event(world, world->store_ranks[1]);
-    return can ? TAKEOVER_MS : 0;
+    return has_standby(world) && msi_store_is_restoring(world->store) ? TAKEOVER_MS : 0;
 }
 
 static int store_host(void *context) {
@@ -217,7 +222,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
     struct msi_comm_hooks hooks = {
-        group,    msi_group_exec, refresh,  has_store,       takeover_ms, store_host, is_gone,
+        group,    msi_group_exec, refresh,  keeps_store,     takeover_ms, store_host, is_gone,
         has_died, unreported,     reported, is_acknowledged, say_lost,    global,     address,
         show,     agree,          look};
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();

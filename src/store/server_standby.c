@@ -130,21 +130,6 @@ mst_status msi_standby_replay(struct msi_server *server, struct msi_buf *in) {
     return MST_OK;
 }
 
-/* Waits for input. Sends something now and then: only then the kernel soon finds out that the server's host
- * does not answer. */
-static mst_status wait_for_input(struct msi_store_conn *stream, const struct msi_wait *wait) {
-    struct msi_wait part = {msi_deadline(msi_socket_timeout() * INT64_C(1000) / 6), wait->cancel};
-    if (part.deadline > wait->deadline) part.deadline = wait->deadline;
-    mst_status st = msi_wait_fd(&part, stream->fd, POLLIN, "following the store");
-    if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
-    struct msi_store_req nothing = {.op = MSI_OP_BATCH, .number = 1}; /* has no reply */
-    stream->out.len = 0;
-    msi_store_encode(&stream->out, MSI_DIALECT_M, &nothing);
-    ssize_t n = msi_send(stream->fd, stream->out.data, stream->out.len);
-    (void)n; /* the next read reports a failure */
-    return MST_OK;
-}
-
 /* Receives and executes a part of the stream. MST_ERR_STORE_LOST: it has ended. */
 static mst_status receive(struct msi_server *server, const struct msi_wait *wait) {
     struct msi_store_conn *stream = server->standby->stream;

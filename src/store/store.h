@@ -77,6 +77,8 @@ void msi_store_free(struct mst_store *store);
 bool msi_store_is_silent(const struct mst_store *store);
 /* tcp: how often a standby has taken over since this handle was opened, as far as this process knows. */
 int msi_store_takeovers(const struct mst_store *store);
+/* tcp: is a connection lost, and not yet restored? */
+bool msi_store_is_restoring(const struct mst_store *store);
 /* Does this handle own a server, or a standby? */
 bool msi_store_hosts(const struct mst_store *store);
 /* tcp, without a server: opens a standby of the server on a free port of address. It ends with the handle. */

@@ -142,6 +142,11 @@ int msi_store_takeovers(const struct mst_store *head) {
     return term - atomic_load_explicit(&store->target.first_term, memory_order_relaxed);
 }
 
+bool msi_store_is_restoring(const struct mst_store *head) {
+    const struct tcp_store *store = (const struct tcp_store *)head;
+    return head->ops == &ops && atomic_load_explicit(&store->target.restoring, memory_order_relaxed) > 0;
+}
+
 bool msi_store_hosts(const struct mst_store *head) {
     return head->ops == &ops && ((const struct tcp_store *)head)->server;
 }

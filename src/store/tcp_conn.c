@@ -41,6 +41,7 @@ void msi_store_target_init(struct msi_store_target *target, const struct msi_add
     atomic_init(&target->identity, 0);
     atomic_init(&target->first_term, 0);
     atomic_init(&target->term, 0);
+    atomic_init(&target->restoring, 0);
     atomic_init(&target->silent, false);
     atomic_init(&target->lost, false);
 }
@@ -401,7 +402,9 @@ static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wai
                                struct msi_store_rpc *x, size_t n, mst_status st) {
     while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M &&
            !is_rejected(conn)) {
+        atomic_fetch_add_explicit(&conn->target->restoring, 1, memory_order_relaxed);
         st = restore(conn, wait);
+        atomic_fetch_sub_explicit(&conn->target->restoring, 1, memory_order_relaxed);
         if (st != MST_OK) break;
         msi_store_rpc_free(x, n);
         st = run_batch(conn, wait, x, n);
@@ -414,6 +417,21 @@ mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait
     conn->batch++;
     conn->batch_since = msi_now();
     return repeat_batch(conn, wait, x, n, run_batch(conn, wait, x, n));
+}
+
+mst_status msi_store_conn_listen(struct msi_store_conn *conn, const struct msi_wait *wait, short events) {
+    struct msi_store_req nothing = {.op = MSI_OP_BATCH, .number = conn->batch}; /* has no reply */
+    for (;;) {
+        struct msi_wait part = {msi_deadline(msi_socket_timeout() * INT64_C(1000) / 6), wait->cancel};
+        if (conn->local || part.deadline > wait->deadline) part.deadline = wait->deadline;
+        mst_status st = msi_wait_fd(&part, conn->fd, events, "waiting for the store");
+        if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
+        conn->out.len = 0;
+        msi_store_encode(&conn->out, MSI_DIALECT_M, &nothing);
+        ssize_t n = msi_send(conn->fd, conn->out.data, conn->out.len);
+        (void)n; /* the next read reports a failure */
+        conn->out.len = 0;
+    }
 }
 
 mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wait *wait) {

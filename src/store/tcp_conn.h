@@ -26,6 +26,7 @@ struct msi_store_target {
     _Atomic int64_t identity; /* of a muster server; 0: not known yet */
     _Atomic int first_term;   /* that this process has seen; see HELLO. Stored after the next (relaxed) */
     _Atomic int term;         /* that it has seen last (relaxed) */
+    _Atomic int restoring;    /* connections that are being restored; a hint (relaxed) */
     _Atomic bool silent;      /* the server was lost because its host does not answer */
     _Atomic bool lost;        /* by the connection that tells the server that this process is alive */
 };
@@ -73,6 +74,12 @@ void msi_store_conn_close(struct msi_store_conn *conn);
  */
 mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
                               struct msi_store_rpc *x, size_t n);
+
+/*
+ * Waits for an event of poll on an idle connection. Sends something now and then: only then the kernel soon
+ * finds out that the server's host does not answer.
+ */
+mst_status msi_store_conn_listen(struct msi_store_conn *conn, const struct msi_wait *wait, short events);
 
 /* After an event on an idle connection: if it was lost, connects again and continues the session. */
 mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wait *wait);

@@ -13,8 +13,7 @@ static void *watch_conn(void *context) {
     const struct msi_wait forever = {INT64_MAX, watch->stop};
     pthread_setname_np(pthread_self(), "muster-watch");
     for (;;) {
-        if (msi_wait_fd(&forever, watch->conn->fd, POLLIN | POLLRDHUP, "watching the store") != MST_OK)
-            return NULL;
+        if (msi_store_conn_listen(watch->conn, &forever, POLLIN | POLLRDHUP) != MST_OK) return NULL;
         mst_status st = msi_store_conn_check(watch->conn, &forever);
         if (st == MST_ERR_CANCELLED) return NULL;
         if (st == MST_OK) continue;

@@ -76,7 +76,7 @@ bool msi_comm_help(struct msi_comm *comm) {
 
 mst_status msi_comm_hand_out(struct msi_comm *comm, mst_status status) {
     msi_flight_keep();
-    msi_comm_let_others_learn(comm);
+    msi_comm_let_others_learn(comm, status);
     return status;
 }
 
