@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TAKEOVER_MS = 1000 };
+enum { TAKEOVER_MS = 2000 };
 /* Orders of losses that the store has not reported. */
 enum { REPLACED = (1 << 30) - 1, NOTED, IMPLIED = INT_MAX };
 
