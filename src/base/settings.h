@@ -82,6 +82,8 @@
       "1: keep the last 256 operations for failure reports (flight recorder); 0: none.")                     \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \
       "1: store clients on the server's host use a Unix socket instead of TCP; 0: TCP.")                     \
+    X(store_standby, "MUSTER_STORE_STANDBY", NUMBER, "1", 0, 1,                                              \
+      "1: if rank 0 hosts the store, another rank keeps a copy, and serves it if rank 0 is lost; 0: none.")  \
     X(store_max_key, "MUSTER_STORE_MAX_KEY", SIZE, "8K", 64, 1048576,                                        \
       "Longest key of the store server, in bytes.")                                                          \
     X(store_max_value, "MUSTER_STORE_MAX_VALUE", SIZE, "64M", 64, 4294967296,                                \

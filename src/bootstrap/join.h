@@ -23,6 +23,7 @@
  *   G/backend, G/exchange.N   see group/choice.h
  *   out        number of ranks that have left; the last one increments ended and deletes the world's keys. If
  *              rank 0 hosts the store, it leaves last, and the keys end with the store
+ *   host, standby             see group/standby.c
  *   never      never set: rank 0 waits for it, guarded by events, until the others have left
  */
 #ifndef MSI_BOOTSTRAP_JOIN_H

@@ -179,6 +179,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     char who[200], store[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     int pause = 1; /* the store usually learns of a death within a millisecond */
+    int64_t takeover = 0;
     mst_status more;
     do {
         /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
@@ -191,7 +192,11 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         if (other >= 0) return msi_comm_say_lost(comm, other, false);
         more = msi_wait_pause(&wait, pause, "");
         pause = pause * 2 < CUT_OFF_MS / 10 ? pause * 2 : CUT_OFF_MS / 10;
-    } while (more == MST_OK && silent_host(comm) < 0);
+        if (takeover == 0 && silent_host(comm) >= 0) { /* the store may tell the cause soon */
+            takeover = comm->hooks.takeover_ms(context);
+            if (takeover) wait.deadline = msi_deadline(takeover);
+        }
+    } while ((more == MST_OK && silent_host(comm) < 0) || (takeover && msi_now() < wait.deadline));
     if (msi_comm_has_left(comm, rank)) return msi_comm_say_lost(comm, rank, only_it);
     if (status == MST_ERR_SYSTEM) return say_own_lack(comm, status, rank, why);
     msi_comm_show(comm, rank, who, sizeof who);
@@ -392,7 +397,7 @@ static int count_lost(struct msi_comm *comm) {
 }
 
 void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status) {
-    if (comm->size == 1 || comm->hooks.store_host(comm->hooks.context) != comm->rank) return;
+    if (comm->size == 1 || !comm->hooks.keeps_store(comm->hooks.context)) return;
     struct msi_wait wait = {msi_deadline(LEARN_MS), NULL};
     msi_comm_lock(comm);
     bool failed = comm->failure.status != MST_OK, reports = comm->traits.uses_store;

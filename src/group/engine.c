@@ -9,34 +9,61 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NOTED = 1 << 30, IMPLIED = INT_MAX }; /* orders of losses that the store has not reported */
+enum { TAKEOVER_MS = 2000 };
+/* Orders of losses that the store has not reported. */
+enum { REPLACED = (1 << 30) - 1, NOTED, IMPLIED = INT_MAX };
 
 /*
  * A rank is lost, and so is the store, which cannot report it. Such losses count after all that the store has
- * reported, in the order in which this rank learns of them. That of the rank that hosted the store, if only
- * the end of the store tells it, counts last: the rank may have ended because of the others.
+ * reported: first that of a rank that hosted the store before a standby took over; then others, in the order
+ * in which this rank learns of them; last that of the rank that hosted the store, if only the end of the
+ * store tells it, because the rank may have ended because of the others.
  */
-static void note_gone(struct msi_world *world, int rank, bool implied) {
+static void note_gone(struct msi_world *world, int rank, int order) {
     const struct msi_member *members = world->members.members;
-    bool silent = world->hosted && members[rank].host == members[0].host && msi_store_is_silent(world->store);
+    int host = msi_world_store_host(world);
+    bool silent = host >= 0 && members[rank].host == members[host].host && msi_store_is_silent(world->store);
     pthread_mutex_lock(&world->lock);
     struct msi_lost_rank *lost = &world->lost_ranks[rank];
-    if (!lost->order || (lost->order == IMPLIED && !implied))
-        *lost = (struct msi_lost_rank){'D', implied ? IMPLIED : NOTED + world->noted++, silent};
+    bool earlier = order == REPLACED ? lost->order > REPLACED : lost->order == IMPLIED && order == NOTED;
+    if (!lost->order || earlier) {
+        if (order == NOTED) order += world->noted++;
+        *lost = (struct msi_lost_rank){'D', order, silent};
+    }
     pthread_mutex_unlock(&world->lock);
 }
 
 static mst_status refresh(void *context, const struct msi_wait *wait) {
     struct msi_world *world = ((mst_group *)context)->world;
     mst_status st = msi_world_read_events(world, wait);
-    if (st == MST_ERR_STORE_LOST && world->hosted && world->rank != 0)
-        note_gone(world, 0, true); /* rank 0 hosted it */
+    int host = st == MST_ERR_STORE_LOST ? msi_world_store_host(world) : -1;
+    if (host < 0 || host == world->rank) return st;
+    if (msi_store_takeovers(world->store) > 0) note_gone(world, world->store_ranks[0], REPLACED);
+    note_gone(world, host, IMPLIED);
     return st;
+}
+
+/* Can a standby take over? */
+static bool has_standby(struct msi_world *world) {
+    return world->standby_port && msi_store_takeovers(world->store) == 0 &&
+           !msi_world_rank_event(world, world->store_ranks[1]);
+}
+
+static bool keeps_store(void *context) {
+    struct msi_world *world = ((const mst_group *)context)->world;
+    return world->hosted &&
+           (has_standby(world) ? world->store_ranks[1] : msi_world_store_host(world)) == world->rank;
+}
+
+static int64_t takeover_ms(void *context) {
+    struct msi_world *world = ((const mst_group *)context)->world;
+    return has_standby(world) && msi_store_is_restoring(world->store) ? TAKEOVER_MS : 0;
 }
 
 static int store_host(void *context) {
     const mst_group *group = context;
-    return group->world->hosted ? msi_group_rank_of(group, 0) : -1;
+    int host = msi_world_store_host(group->world);
+    return host >= 0 ? msi_group_rank_of(group, host) : -1;
 }
 
 static char how_gone(const mst_group *group, int rank) {
@@ -79,7 +106,7 @@ static mst_status say_lost(void *context, int rank, bool only_it) {
     int global = msi_group_global_rank(group, rank);
     /* Stored when the store is lost; orders nothing. */
     if (atomic_load_explicit(&group->world->cut_off, memory_order_relaxed))
-        note_gone(group->world, global, false);
+        note_gone(group->world, global, NOTED);
     char how = how_gone(group, rank);
     pthread_mutex_lock(&group->world->lock);
     bool is_news = group->reported && group->lost != global && how == 'D';
@@ -195,9 +222,10 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
-    struct msi_comm_hooks hooks = {group,    msi_group_exec, refresh,  store_host,      is_gone,
-                                   has_died, unreported,     reported, is_acknowledged, say_lost,
-                                   global,   address,        show,     agree,           look};
+    struct msi_comm_hooks hooks = {
+        group,    msi_group_exec, refresh,  keeps_store,     takeover_ms, store_host, is_gone,
+        has_died, unreported,     reported, is_acknowledged, say_lost,    global,     address,
+        show,     agree,          look};
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

@@ -139,8 +139,8 @@ void msi_world_leave(struct msi_world *world) {
     static const char *const names[] = {"params", "arrived", "members", "locations",
                                         "all",    "events",  "out",     "prof/zero"};
     bool last = report_leaving(world);
-    if (world->hosted) { /* rank 0 leaves last, and the keys end with its store */
-        if (!last && world->rank == 0) wait_for_others(world);
+    if (world->hosted) { /* the rank that hosts the store leaves last, and the keys end with it */
+        if (!last && world->rank == msi_world_store_host(world)) wait_for_others(world);
         return;
     }
     if (!last || !count_ended(world)) return;

@@ -63,17 +63,22 @@ static mst_status decide(void *context, const struct msi_ballot *ballots, struct
     return st;
 }
 
-/* Finds this rank's place, and the first survivor. */
-static mst_status find_place(struct reform *f, int *first) {
+/* Finds this rank's place, the first survivor, and the places of the ranks that have the store. */
+static mst_status find_place(struct reform *f, int *first, int store_ranks[2]) {
     struct msi_str lines = msi_buf_str(&f->decision);
     struct msi_next_rank place;
-    *first = -1;
+    int old[2];
+    msi_world_store_ranks(f->world, old);
+    store_ranks[0] = store_ranks[1] = *first = -1;
     if (!msi_next_world_read(&lines, &f->own))
         return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where the next world should be",
                         MSI_SHOW(msi_buf_str(&f->decision)));
     while (msi_next_rank_read(&lines, f->own.size, &place)) {
         if (place.old == f->world->rank) f->own.rank = place.rank;
-        if (place.old >= 0 && *first < 0) *first = place.old;
+        if (place.old < 0) continue;
+        if (*first < 0) *first = place.old;
+        for (int i = 0; i < 2; i++)
+            if (place.old == old[i]) store_ranks[i] = place.rank;
     }
     return f->own.rank < 0 ? msi_group_fail_excluded(f->world->all) : MST_OK;
 }
@@ -157,16 +162,17 @@ static mst_status vote(struct reform *f, int came) {
 
 /* Tries once to form the next world. */
 static mst_status try_reform(struct reform *f, mst_group **reformed) {
-    int first, came = 0;
+    int first, store_ranks[2], came = 0;
     f->own.rank = -1;
     mst_status st = f->added > 0 ? await_joiners(f, &came) : MST_OK;
     if (st == MST_OK) st = vote(f, came);
-    if (st == MST_OK) st = find_place(f, &first);
+    if (st == MST_OK) st = find_place(f, &first, store_ranks);
     if (st == MST_OK && first == f->world->rank) st = admit(f);
     if (st != MST_OK) return st;
     struct msi_place place = {.rank = f->own.rank,
                               .size = f->own.size,
                               .first_old = f->own.first_old,
+                              .store_ranks = {store_ranks[0], store_ranks[1]},
                               .check = check_places,
                               .context = f};
     msi_continued_run(place.run, f->world->lineage, f->own.epoch);

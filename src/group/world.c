@@ -152,6 +152,7 @@ static mst_status join_running(struct msi_world *world, const struct msi_setting
         world->spec.rank = given.rank;
         world->spec.world_size = given.size;
         world->first_old = given.first_old;
+        world->store_ranks[0] = world->store_ranks[1] = -1; /* not known yet */
         msi_continued_run(world->spec.run, world->lineage, given.epoch);
         free(world->lost_ranks);
         st = number_rank(world, settings);
@@ -197,6 +198,7 @@ static mst_status set_up_again(struct msi_world *world, const struct msi_world *
     snprintf(world->lineage, sizeof world->lineage, "%s", previous->lineage);
     snprintf(world->where, sizeof world->where, "%s", previous->where);
     world->first_old = place->first_old;
+    memcpy(world->store_ranks, place->store_ranks, sizeof world->store_ranks);
     world->hosted = previous->hosted;
     world->timeout_ms = msi_group_timeout(previous->all);
     mst_status st = number_rank(world, settings);
@@ -263,6 +265,7 @@ static mst_status form_world(struct msi_world *world, const struct opening *how,
     if (st != MST_OK) return st;
     st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
                            world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
+    if (st == MST_OK) msi_world_copy_store(world, how->previous, settings);
     if (st == MST_OK) st = msi_world_begin_prof(world, settings);
     if (st != MST_OK) leave_early(world, st);
     return st;
@@ -343,20 +346,21 @@ static mst_status exec(struct msi_world *world, const struct msi_wait *wait, str
 mst_status msi_world_fail_store(struct msi_world *world) {
     const mst_status st = MST_ERR_STORE_LOST;
     bool silent = msi_store_is_silent(world->store);
-    if (!world->hosted)
+    if (msi_world_store_host(world) < 0)
         return msi_fail(st, "find out why it ended, then open the world again",
                         "the store of this world at %s is lost%s", world->where,
                         silent ? ": its host does not answer" : "");
-    const struct msi_member *host = &world->members.members[0];
+    int rank = msi_world_store_host(world);
+    const struct msi_member *host = &world->members.members[rank];
     if (silent)
         msi_fail(st, "check that host and the network, then open the world again",
-                 "rank 0 (host %s, pid %d) is lost with the store of this world: its host does not answer",
-                 host->host_name, host->pid);
+                 "rank %d (host %s, pid %d) is lost with the store of this world: its host does not answer",
+                 rank, host->host_name, host->pid);
     else
-        msi_fail(st, "look at rank 0's own output, then open the world again",
-                 "rank 0 (host %s, pid %d) died or left; it hosted the store of this world", host->host_name,
-                 host->pid);
-    return msi_blame(st, 0);
+        msi_fail(st, "look at that rank's own output, then open the world again",
+                 "rank %d (host %s, pid %d) died or left; it hosted the store of this world", rank,
+                 host->host_name, host->pid);
+    return msi_blame(st, rank);
 }
 
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
@@ -400,9 +404,9 @@ void msi_world_close(struct msi_world *world, msi_printer print) {
     msi_rank_phase(MSI_RANK_STATE_LEFT);
 }
 
-/* Does nobody need the world any more, although a later one continues it? Rank 0 may host the store in it. */
+/* Does nobody need the world any more, although a later one continues it? Its store may have a server. */
 static bool is_spent(struct msi_world *world) {
-    bool hosts = world->hosted && world->rank == 0 && !world->previous;
+    bool hosts = world->owns_store && msi_store_hosts(world->store);
     return !hosts && msi_world_count_groups(world) == 1;
 }
 

@@ -55,7 +55,9 @@ struct msi_world {
     uint32_t forced;      /* kinds that are composed even if the backend has them */
     bool stage;           /* copy memory that a backend cannot use */
     bool check;           /* engines compare collectives before they begin */
-    bool hosted;          /* rank 0 hosts the store */
+    bool hosted;          /* a rank hosts the store: rank 0 of the first world, or its standby */
+    int store_ranks[2];   /* hosts the store; its standby; -1: none of this world. See standby.c */
+    int standby_port;     /* 0: there is no standby */
     _Atomic bool cut_off; /* the store is lost */
     mst_group *all;       /* the group of all ranks */
     /* The world is being closed, and no request takes longer than that; 0: it is not. */
@@ -128,7 +130,8 @@ mst_status msi_world_open(const mst_init_options *options, mst_group **world);
 struct msi_place {
     int rank, size;
     char run[MSI_RUN_MAX];
-    int first_old; /* a rank that was in the world before */
+    int first_old;      /* a rank that was in the world before */
+    int store_ranks[2]; /* as in struct msi_world */
     /* As in struct msi_join_spec. */
     mst_status (*check)(void *context);
     void *context;
@@ -209,8 +212,16 @@ void msi_group_end(mst_group **handle);
 
 /* Leaves the group in the store; the last rank deletes its keys. */
 void msi_group_leave(mst_group *group);
-/* The same for the world. A rank 0 that hosts the store waits for the others, at most linger_ms. */
+/* The same for the world. A rank that hosts the store waits for the others, at most linger_ms. */
 void msi_world_leave(struct msi_world *world);
+
+/* The rank that hosts the store now; -1: none of this world, as far as this rank knows. */
+int msi_world_store_host(const struct msi_world *world);
+/* The same, and its standby. */
+void msi_world_store_ranks(const struct msi_world *world, int ranks[2]);
+/* If a rank hosts the store: another one keeps a copy of it. Without one, the store ends with that rank. */
+void msi_world_copy_store(struct msi_world *world, struct msi_world *previous,
+                          const struct msi_settings *settings);
 
 int msi_group_global_rank(const mst_group *group, int group_rank);
 int msi_group_rank_of(const mst_group *group, int global_rank);

@@ -284,6 +284,23 @@ static void list_keys(struct msi_kv *kv, struct msi_buf *reply) {
     }
 }
 
+static void write_item(const struct msi_kv_item *item, struct msi_buf *out) {
+    struct msi_store_req req = {.op = MSI_OP_SET, .key = item->key, .value = msi_str(item->value, item->len)};
+    if (item->has_value) msi_store_encode(out, MSI_DIALECT_M, &req);
+    req.op = MSI_OP_QUEUE_PUSH;
+    for (const struct msi_list *at = item->queue.next; at != &item->queue; at = at->next) {
+        const struct queued *entry = msi_container(at, const struct queued, node);
+        req.value = msi_str(entry->data, entry->len);
+        msi_store_encode(out, MSI_DIALECT_M, &req);
+    }
+    req.op = MSI_OP_BARRIER; /* with the number 0: counts and does not wait */
+    for (int64_t i = 0; i < item->arrived; i++) msi_store_encode(out, MSI_DIALECT_M, &req);
+}
+
+void msi_kv_write_state(const struct msi_kv *kv, struct msi_buf *out) {
+    for (uint32_t i = 0; i < kv->items.n; i++) write_item(kv->items.entries[i].value, out);
+}
+
 /* All or nothing: checks the space for all values first. */
 static mst_status multi_set(struct msi_kv *kv, const struct msi_store_req *req) {
     mst_status st = MST_OK;

@@ -40,6 +40,9 @@ mst_status msi_kv_apply(struct msi_kv *kv, const struct msi_store_req *req, stru
 /* Reads a value; false if the key has none. */
 bool msi_kv_get(const struct msi_kv *kv, struct msi_str key, struct msi_str *value);
 
+/* Appends requests of dialect M that give an empty map the same state. */
+void msi_kv_write_state(const struct msi_kv *kv, struct msi_buf *out);
+
 /* The length of the reply to a request for values or keys; 0 for others. */
 size_t msi_kv_reply_size(struct msi_kv *kv, const struct msi_store_req *req);
 

@@ -103,10 +103,21 @@ static void on_end(struct msi_timer *timer) {
 static bool has_ended(struct msi_server *server, struct msi_timer *end) {
     int64_t end_at = atomic_load_explicit(&server->end_at, memory_order_acquire);
     if (end_at == 0) return false;
+    if (!server->finishing) msi_replica_finish(server);
+    server->finishing = true;
     int64_t now = msi_now(), until = server->rejected_until;
     bool rejected = now < until; /* such a client may come again, and shall learn what the others know */
     msi_timer_set(server->loop, end, rejected && until < end_at ? until : end_at);
     return (server->n_own == 0 && !rejected) || now >= end_at;
+}
+
+static void close_listeners(struct msi_server *server) {
+    struct msi_source *const all[] = {&server->tcp.source, &server->local.source, &server->former_tcp.source,
+                                      &server->former_local.source};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i]->fd >= 0) close(all[i]->fd);
+        all[i]->fd = -1;
+    }
 }
 
 static void *serve(void *context) {
@@ -115,6 +126,10 @@ static void *serve(void *context) {
     msi_timer_init(&end, on_end);
     msi_call_begin(NULL, NULL, server->rank);
     pthread_setname_np(pthread_self(), "muster-store");
+    if (server->standby && !msi_standby_follow(server)) {
+        close_listeners(server); /* clients shall not wait for it */
+        return NULL;
+    }
     while (!has_ended(server, &end)) {
         msi_loop_run_once(server->loop);
         msi_server_finish_round(server);
@@ -139,10 +154,14 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     msi_list_init(&server->unsent);
     msi_list_init(&server->busy);
     msi_list_init(&server->detached);
+    msi_list_init(&server->replicas);
     server->tcp = server->local = (struct msi_listening){{on_client, -1}, server};
+    server->former_tcp = server->former_local = server->tcp;
     server->spare_fd = server->reserve_fd = -1;
-    do msi_random(&server->identity, sizeof server->identity);
-    while (server->identity == 0);
+    do {
+        msi_random(&server->identity, sizeof server->identity);
+        server->identity &= ~(int64_t)MSI_TERM_MASK;
+    } while (server->identity == 0);
     server->rank = msi_call_get_rank();
     server->max_total = (size_t)settings->store_max_total;
     server->stall_ns = settings->store_stall_ms * 1000000;
@@ -155,42 +174,75 @@ static void release(struct msi_server *server) {
         msi_conn_close(msi_container(server->conns.next, struct msi_conn, node), false);
     while (!msi_list_empty(&server->detached))
         msi_conn_close(msi_container(server->detached.next, struct msi_conn, node), false);
-    if (server->tcp.source.fd >= 0) close(server->tcp.source.fd);
-    if (server->local.source.fd >= 0) close(server->local.source.fd);
+    close_listeners(server);
+    msi_standby_free(server);
     if (server->spare_fd >= 0) close(server->spare_fd);
     if (server->reserve_fd >= 0) close(server->reserve_fd);
     msi_loop_close(server->loop);
-    msi_kv_free(server->kv);
+    if (server->kv) msi_kv_free(server->kv);
     msi_buf_free(&server->views);
     free(server);
 }
 
-mst_status msi_server_open(struct msi_address *address, const struct msi_settings *settings,
-                           struct msi_server **server) {
+static mst_status accept_from(struct msi_server *server, struct msi_listening *tcp,
+                              struct msi_listening *local) {
+    mst_status st = msi_loop_add(server->loop, &tcp->source, EPOLLIN);
+    if (st == MST_OK && local->source.fd >= 0) st = msi_loop_add(server->loop, &local->source, EPOLLIN);
+    return st;
+}
+
+mst_status msi_server_accept(struct msi_server *server) {
+    return accept_from(server, &server->tcp, &server->local);
+}
+
+void msi_server_accept_at(struct msi_server *server, const struct msi_address *former, bool local) {
+    int *tcp = &server->former_tcp.source.fd, port;
+    if (msi_listen(former, tcp, &port) != MST_OK) return;
+    if (local) server->former_local.source.fd = msi_listen_local(*tcp);
+    accept_from(server, &server->former_tcp, &server->former_local);
+}
+
+/* primary NULL: it is not a standby. */
+static mst_status open_server(struct msi_address *address, const struct msi_address *primary,
+                              const struct msi_settings *settings, const struct msi_wait *wait,
+                              struct msi_server **server) {
     struct msi_server *made = allocate(settings);
     if (!made) return msi_fail_memory();
     struct msi_source *tcp = &made->tcp.source, *local = &made->local.source;
     mst_status st = msi_listen(address, &tcp->fd, &address->port);
     if (st == MST_OK) st = msi_loop_open(&made->loop);
-    if (st == MST_OK) st = msi_loop_add(made->loop, tcp, EPOLLIN);
     if (st == MST_OK && settings->store_local) local->fd = msi_listen_local(tcp->fd);
-    if (st == MST_OK && local->fd >= 0) st = msi_loop_add(made->loop, local, EPOLLIN);
     made->spare_fd = open_spare();
     made->reserve_fd = open_spare();
+    if (st == MST_OK)
+        st = primary ? msi_standby_begin(made, primary, settings, wait) : msi_server_accept(made);
     int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
     if (error) st = msi_fail_errno(error, "cannot start the store's thread");
     if (st != MST_OK) {
         release(made);
         return st;
     }
-    msi_log(store, INFO, "serving the store on %s port %d", address->host, address->port);
+    msi_log(store, INFO, "%s the store on %s port %d", primary ? "standing by for" : "serving", address->host,
+            address->port);
     *server = made;
     return MST_OK;
+}
+
+mst_status msi_server_open(struct msi_address *address, const struct msi_settings *settings,
+                           struct msi_server **server) {
+    return open_server(address, NULL, settings, NULL, server);
+}
+
+mst_status msi_server_open_standby(struct msi_address *address, const struct msi_address *primary,
+                                   const struct msi_settings *settings, const struct msi_wait *wait,
+                                   struct msi_server **server) {
+    return open_server(address, primary, settings, wait, server);
 }
 
 void msi_server_close(struct msi_server *server, int64_t linger_ms) {
     if (!server) return;
     atomic_store_explicit(&server->end_at, msi_deadline(linger_ms), memory_order_release);
+    msi_standby_stop(server);
     msi_loop_wake(server->loop);
     pthread_join(server->thread, NULL);
     release(server);

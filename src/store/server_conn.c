@@ -101,6 +101,7 @@ static bool is_quiet(const struct msi_conn *conn) {
 
 void msi_conn_settle(struct msi_conn *conn, bool received) {
     bool full = conn->out.len > MSI_SERVER_UNREAD;
+    if (conn->out.len && msi_list_empty(&conn->replica)) msi_replica_flush(conn->server);
     bool sent = conn->out.len && send_some(conn);
     if (is_quiet(conn)) return;
     if (full && conn->out.len <= MSI_SERVER_UNREAD && conn->in.len && !conn->waiting && !conn->doomed) {
@@ -220,6 +221,7 @@ void msi_conn_open(struct msi_server *server, int fd) {
     msi_list_init(&conn->ready);
     msi_list_init(&conn->unsent);
     msi_list_init(&conn->busy);
+    msi_list_init(&conn->replica);
     if (msi_loop_add(server->loop, &conn->source, conn->events) != MST_OK) {
         close(fd);
         free(conn);
@@ -242,6 +244,8 @@ void msi_conn_apply_on_disconnect(struct msi_conn *conn) {
         .op = MSI_OP_APPEND, .key = msi_buf_str(&conn->on_disconnect_key), .value = msi_buf_str(value)};
     struct msi_buf reply = {0};
     msi_log(store, INFO, "a client has disconnected: %.*s", MSI_SHOW(req.value));
+    if (conn->in_session) msi_replica_ship(server, conn, &(struct msi_store_req){.op = MSI_OP_ON_DISCONNECT});
+    msi_replica_ship(server, NULL, &req);
     msi_kv_apply(server->kv, &req, &reply);
     msi_buf_free(&reply);
     msi_server_resume(server);
@@ -258,6 +262,7 @@ static void disconnect(struct msi_conn *conn) {
     msi_list_remove(&conn->unsent);
     if (!msi_list_empty(&conn->busy)) server->n_busy--;
     msi_list_remove(&conn->busy);
+    msi_list_remove(&conn->replica);
     server->n_conns--;
     server->n_own -= conn->dialect == MSI_DIALECT_M;
     msi_buf_free(&conn->in);
@@ -280,8 +285,10 @@ void msi_conn_close(struct msi_conn *conn, bool disconnected) {
         msi_session_detach(conn);
         return;
     }
+    if (conn->in_session) msi_replica_ship_end(conn);
     server->n_detached -= conn->detached;
     server->buffered -= conn->accounted;
+    msi_buf_free(&conn->out); /* of a session that a standby has executed */
     msi_buf_free(&conn->on_disconnect_key);
     msi_buf_free(&conn->on_disconnect_value);
     msi_buf_free(&conn->on_silence_value);

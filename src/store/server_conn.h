@@ -5,6 +5,8 @@
  *   server_conn.c   input and output of one connection, and its end
  *   server_serve.c  requests: dialects, waits, replies
  *   server_session.c  sessions: clients whose connection was lost and that may connect again
+ *   server_replica.c  sends all changes to a standby server
+ *   server_standby.c  the standby: receives them, and takes over when the server is lost
  */
 #ifndef MSI_STORE_SERVER_CONN_H
 #define MSI_STORE_SERVER_CONN_H
@@ -28,8 +30,10 @@ struct msi_listening {
 
 struct msi_server {
     struct msi_loop *loop;
-    struct msi_listening tcp, local; /* local: the Unix socket; fd -1: none */
-    int64_t identity;       /* random, never 0: distinguishes it from an earlier server at the same address */
+    /* TCP and Unix sockets; fd -1: none. former: of a standby that serves, at the lost server's address. */
+    struct msi_listening tcp, local, former_tcp, former_local;
+    int64_t identity;       /* random, never 0: distinguishes it from an earlier server at the same address;
+                               with the term, see HELLO */
     int64_t rejected_until; /* until then, clients that were rejected may come again */
     int spare_fd;           /* closed for a moment to reject a client on EMFILE */
     int reserve_fd;         /* closed on EMFILE to accept one more client; -1: in use */
@@ -40,14 +44,16 @@ struct msi_server {
     struct msi_list conns, ready, unsent; /* all; waiting to be answered; with replies to send */
     struct msi_list busy;                 /* sent a request in this iteration */
     struct msi_list detached;             /* sessions without a connection; see server_session.c */
+    struct msi_list replicas;             /* connections of standbys */
     size_t n_detached;
     int64_t overflowed_until; /* a session may have been forgotten too early, until that time */
     size_t n_busy;
-    size_t n_conns, n_own; /* n_own: those in dialect M */
-    bool resuming;
-    int complaints; /* number of logged connection errors */
+    size_t n_conns, n_own;    /* n_own: those in dialect M */
+    bool resuming, finishing; /* finishing: standbys know that it ends */
+    int complaints;           /* number of logged connection errors */
     struct msi_buf views;
     uint8_t scratch[MSI_SERVER_SCRATCH];
+    struct msi_standby *standby; /* NULL: it is not a standby */
     pthread_t thread;
     int rank;               /* of the world that hosts it, for the log */
     _Atomic int64_t end_at; /* 0: serve; stored (release) by msi_server_close, loaded (acquire) each round */
@@ -57,7 +63,7 @@ struct msi_server {
 struct msi_conn {
     struct msi_source source;
     struct msi_server *server;
-    struct msi_list unsent, ready, busy;
+    struct msi_list unsent, ready, busy, replica;
     uint32_t events;
     enum msi_dialect dialect;
     bool known;     /* the dialect */
@@ -83,6 +89,8 @@ struct msi_conn {
     int error;      /* errno with which the connection was lost; 0: it was closed */
     uint8_t session[MSI_SESSION_BYTES];
     int64_t batch;    /* its number; 0: none */
+    int64_t shipped;  /* the number that standbys know */
+    bool of_host;     /* in a session of the process that hosts the server */
     size_t repeat_at; /* in done: replies before it were sent in this batch */
 };
 
@@ -136,6 +144,41 @@ void msi_session_batch(struct msi_conn *conn, int64_t number);
 bool msi_session_repeat(struct msi_conn *conn);
 /* Keeps the reply, which begins at that place of out. */
 void msi_session_record(struct msi_conn *conn, size_t start);
+
+/* Executes one request; false if it waits or is deferred. */
+bool msi_conn_execute(struct msi_conn *conn, const struct msi_store_req *req);
+/* Appends to a barrier's count what the session's batch must know of it; true if it was counted before. */
+bool msi_session_count_barrier(struct msi_conn *conn);
+/* Arms the timer of a detached session. Its on_disconnect value is applied after the grace time. */
+void msi_session_expect_return(struct msi_conn *conn, int64_t grace_ms);
+
+/* server_replica.c: answers REPLICATE. */
+void msi_replica_begin(struct msi_conn *conn);
+/* A client's request has changed the state; conn NULL: the server itself did. */
+void msi_replica_ship(struct msi_server *server, struct msi_conn *conn, const struct msi_store_req *req);
+/* The session has ended. */
+void msi_replica_ship_end(struct msi_conn *conn);
+/* Sends what was shipped. A reply must not be sent before. */
+void msi_replica_flush(struct msi_server *server);
+/* The server ends in order. */
+void msi_replica_finish(struct msi_server *server);
+
+/* server_standby.c: makes the server a standby without a state. */
+mst_status msi_standby_new(struct msi_server *server);
+/* Executes the complete requests of the stream in in, and drops them from it. */
+mst_status msi_standby_replay(struct msi_server *server, struct msi_buf *in);
+/* Connects to the server at that address and receives its state. */
+mst_status msi_standby_begin(struct msi_server *server, const struct msi_address *primary,
+                             const struct msi_settings *settings, const struct msi_wait *wait);
+/* Receives changes. True: the server is lost, and this one serves now. False: it must not serve. */
+bool msi_standby_follow(struct msi_server *server);
+/* From another thread: ends msi_standby_follow. */
+void msi_standby_stop(struct msi_server *server);
+void msi_standby_free(struct msi_server *server);
+/* Begins to accept clients. */
+mst_status msi_server_accept(struct msi_server *server);
+/* Accepts clients also at that address, if it is free and belongs to this host. */
+void msi_server_accept_at(struct msi_server *server, const struct msi_address *former, bool local);
 
 /* Serves the requests in p; returns the number of consumed bytes. */
 size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n);

@@ -57,6 +57,7 @@ static void answer(struct msi_conn *conn, const struct msi_store_req *req) {
     size_t start = conn->out.len;
     bool once = conn->batch && msi_ops[req->op].once && !msi_ops[req->op].waits;
     if (once && msi_session_repeat(conn)) return;
+    if (msi_ops[req->op].once && !msi_ops[req->op].waits) msi_replica_ship(conn->server, conn, req);
     answer_status(conn, MST_OK);
     mst_status st = fits(conn->server, req) ? msi_kv_apply(conn->server->kv, req, &conn->out) : MST_ERR_LIMIT;
     if (st != MST_OK) {
@@ -94,13 +95,11 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     struct msi_store_req counted = *req;
     conn->waiter.wake = woken;
     bool waiting;
-    if (conn->batch && req->op == MSI_OP_BARRIER) {
-        if (msi_session_repeat(conn)) {
-            counted.number = req->number > 0 ? -req->number : -1; /* this client was counted before */
-            req = &counted;
-        } else {
-            msi_session_record(conn, conn->out.len);
-        }
+    if (req->op == MSI_OP_BARRIER && msi_session_count_barrier(conn)) {
+        counted.number = req->number > 0 ? -req->number : -1; /* this client was counted before */
+        req = &counted;
+    } else if (req->op == MSI_OP_BARRIER && req->number >= 0) {
+        msi_replica_ship(conn->server, conn, req);
     }
     mst_status st =
         msi_kv_wait_begin(conn->server->kv, req, conn->has_guard ? &guard : NULL, &conn->waiter, &waiting);
@@ -169,13 +168,14 @@ static void set_on_disconnect(struct msi_conn *conn, const struct msi_store_req 
     keep(conn, &conn->on_disconnect_key, req->key);
     keep(conn, &conn->on_disconnect_value, req->value);
     keep(conn, &conn->on_silence_value, req->desired);
+    if (conn->in_session) msi_replica_ship(conn->server, conn, req);
     answer_status(conn, MST_OK);
 }
 
 /* expected: the identity of the server that the client began with; 0: none yet. */
 static void hello(struct msi_conn *conn, int64_t expected) {
     struct msi_server *server = conn->server;
-    bool accepted = expected == 0 || expected == server->identity;
+    bool accepted = expected == 0 || expected == (server->identity & ~(int64_t)MSI_TERM_MASK);
     server->n_own += conn->dialect != MSI_DIALECT_M;
     conn->dialect = MSI_DIALECT_M;
     answer_status(conn, accepted ? MST_OK : MST_ERR_STORE_ENDED);
@@ -185,8 +185,7 @@ static void hello(struct msi_conn *conn, int64_t expected) {
         msi_conn_doom(conn, NULL);
 }
 
-/* Executes one request; false if it waits or is deferred. */
-static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
+bool msi_conn_execute(struct msi_conn *conn, const struct msi_store_req *req) {
     if (msi_ops[req->op].waits) return !begin_wait(conn, req);
     switch (req->op) {
     case MSI_OP_VALIDATE:
@@ -213,6 +212,9 @@ static bool execute(struct msi_conn *conn, const struct msi_store_req *req) {
         break;
     case MSI_OP_BATCH:
         msi_session_batch(conn, req->number);
+        break;
+    case MSI_OP_REPLICATE:
+        msi_replica_begin(conn);
         break;
     case MSI_OP_GUARD:
         conn->has_guard = true;
@@ -288,7 +290,7 @@ static size_t serve_one(struct msi_conn *conn, const uint8_t *p, size_t n) {
     size_t len = conn->scan.at == 0 ? msi_store_read(op, p, n, &server->limits, &req) : 0;
     if (len == 0) len = scan_and_decode(conn, op, p, n, &req);
     if (len == 0) return 0;
-    if (!execute(conn, &req)) {
+    if (!msi_conn_execute(conn, &req)) {
         conn->waiting = msi_list_empty(&conn->ready); /* otherwise it is deferred */
         conn->request_len = len;
         return 0;

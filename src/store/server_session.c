@@ -48,12 +48,14 @@ static void take_over(struct msi_conn *conn, struct msi_conn *old) {
     move(&conn->on_silence_value, &old->on_silence_value);
     move(&conn->done, &old->done);
     msi_conn_count_kept(conn);
-    old->has_on_disconnect = false;
+    conn->shipped = old->shipped;
+    old->has_on_disconnect = old->in_session = false; /* the session goes on */
     msi_conn_close(old, false);
 }
 
 void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req) {
-    if (req->key.n != MSI_SESSION_BYTES || conn->in_session) {
+    static const char none[MSI_SESSION_BYTES]; /* stands for "no session" in the stream to a standby */
+    if (req->key.n != MSI_SESSION_BYTES || conn->in_session || !memcmp(req->key.p, none, sizeof none)) {
         msi_conn_doom(conn, "its SESSION is malformed");
         return;
     }
@@ -72,6 +74,7 @@ void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req) {
     }
     memcpy(conn->session, req->key.p, MSI_SESSION_BYTES);
     conn->in_session = true;
+    conn->of_host = msi_socket_is_own(conn->source.fd);
     if (old) take_over(conn, old);
 }
 
@@ -99,9 +102,14 @@ static void on_time(struct msi_timer *timer) {
     msi_conn_apply_on_disconnect(conn);
 }
 
+void msi_session_expect_return(struct msi_conn *conn, int64_t grace_ms) {
+    int64_t ns = conn->has_on_disconnect ? grace_ms * 1000000 : keep_ns();
+    msi_timer_init(&conn->stall, on_time);
+    msi_timer_set(conn->server->loop, &conn->stall, msi_now() + ns);
+}
+
 void msi_session_detach(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
-    int64_t ns = conn->has_on_disconnect ? msi_socket_grace_ms() * 1000000 : keep_ns();
     conn->detached = true;
     server->n_detached++;
     msi_list_push(&server->detached, &conn->node);
@@ -109,13 +117,15 @@ void msi_session_detach(struct msi_conn *conn) {
     msi_conn_count_kept(conn);
     conn->accounted = conn->kept;
     server->buffered += conn->accounted;
-    msi_timer_init(&conn->stall, on_time);
-    msi_timer_set(server->loop, &conn->stall, msi_now() + ns);
+    msi_session_expect_return(conn, msi_socket_grace_ms());
 }
 
 void msi_session_batch(struct msi_conn *conn, int64_t number) {
     conn->repeat_at = 0;
-    if (number == MSI_BATCH_LAST) conn->in_session = false;
+    if (number == MSI_BATCH_LAST && conn->in_session) {
+        msi_replica_ship_end(conn);
+        conn->in_session = false;
+    }
     if (number == conn->batch) return;
     conn->batch = number;
     conn->forgotten = false;
@@ -134,12 +144,19 @@ bool msi_session_repeat(struct msi_conn *conn) {
     return true;
 }
 
+bool msi_session_count_barrier(struct msi_conn *conn) {
+    if (!conn->batch) return false;
+    if (msi_session_repeat(conn)) return true;
+    msi_session_record(conn, conn->out.len);
+    return false;
+}
+
 void msi_session_record(struct msi_conn *conn, size_t start) {
     size_t n = conn->out.len - start, before = conn->done.cap;
     if (conn->forgotten) return;
     if (conn->done.len + n <= RECORD_MOST) {
         msi_put_u32(&conn->done, (uint32_t)n);
-        msi_buf_add(&conn->done, conn->out.data + start, n);
+        if (n) msi_buf_add(&conn->done, conn->out.data + start, n);
         conn->forgotten = conn->done.failed || conn->out.failed;
     } else {
         conn->forgotten = true;

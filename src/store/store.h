@@ -81,6 +81,17 @@ void msi_store_free(struct mst_store *store);
 /* After MST_ERR_STORE_LOST: does the host of the store not answer? Otherwise it has ended, or is of another
  * kind. */
 bool msi_store_is_silent(const struct mst_store *store);
+/* tcp: how often a standby has taken over since this handle was opened, as far as this process knows. */
+int msi_store_takeovers(const struct mst_store *store);
+/* tcp: is a connection lost, and not yet restored? */
+bool msi_store_is_restoring(const struct mst_store *store);
+/* Does this handle own a server, or a standby? */
+bool msi_store_hosts(const struct mst_store *store);
+/* tcp, without a server: opens a standby of the server on a free port of address. It ends with the handle. */
+mst_status msi_store_stand_by(struct mst_store *store, struct msi_address *address,
+                              const struct msi_settings *settings, const struct msi_wait *wait);
+/* tcp: if the server is lost, the store goes on with the standby at that address. */
+mst_status msi_store_add_standby(struct mst_store *store, const struct msi_address *address);
 /* Does the store exist? Otherwise it was freed, or the address is wrong. */
 bool msi_store_is_live(const struct mst_store *store);
 

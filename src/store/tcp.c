@@ -124,10 +124,49 @@ static void close_store(struct mst_store *head) {
 static mst_status clone_store(struct mst_store *head, const struct msi_settings *settings,
                               const struct msi_wait *wait, struct mst_store **copy) {
     struct tcp_store *store = (struct tcp_store *)head;
-    return msi_store_open_tcp(&store->target.address, settings, wait, NULL, copy);
+    mst_status st = msi_store_open_tcp(msi_store_target_address(&store->target), settings, wait, NULL, copy);
+    if (st != MST_OK) return st;
+    struct tcp_store *made = (struct tcp_store *)*copy;
+    int n = atomic_load_explicit(&store->target.n_places, memory_order_acquire);
+    for (int i = atomic_load_explicit(&store->target.place, memory_order_relaxed) + 1; i < n; i++)
+        msi_store_target_add(&made->target, &store->target.places[i]);
+    return MST_OK;
 }
 
 static const struct msi_store_ops ops = {exec, clone_store, close_store};
+
+int msi_store_takeovers(const struct mst_store *head) {
+    const struct tcp_store *store = (const struct tcp_store *)head;
+    if (head->ops != &ops) return 0;
+    int term = atomic_load_explicit(&store->target.term, memory_order_relaxed);
+    return term - atomic_load_explicit(&store->target.first_term, memory_order_relaxed);
+}
+
+bool msi_store_is_restoring(const struct mst_store *head) {
+    const struct tcp_store *store = (const struct tcp_store *)head;
+    return head->ops == &ops && atomic_load_explicit(&store->target.restoring, memory_order_relaxed) > 0;
+}
+
+bool msi_store_hosts(const struct mst_store *head) {
+    return head->ops == &ops && ((const struct tcp_store *)head)->server;
+}
+
+mst_status msi_store_stand_by(struct mst_store *head, struct msi_address *address,
+                              const struct msi_settings *settings, const struct msi_wait *wait) {
+    struct tcp_store *store = (struct tcp_store *)head;
+    return msi_server_open_standby(address, msi_store_target_address(&store->target), settings, wait,
+                                   &store->server);
+}
+
+mst_status msi_store_add_standby(struct mst_store *head, const struct msi_address *address) {
+    struct tcp_store *store = (struct tcp_store *)head;
+    mst_status st = MST_OK;
+    pthread_mutex_lock(&store->on_disconnect_lock);
+    msi_store_target_add(&store->target, address);
+    if (store->on_disconnect) st = msi_store_watch_begin(&store->watch, store->on_disconnect);
+    pthread_mutex_unlock(&store->on_disconnect_lock);
+    return st;
+}
 
 bool msi_store_is_silent(const struct mst_store *head) {
     const struct tcp_store *store = (const struct tcp_store *)head;
@@ -162,20 +201,13 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     struct tcp_store *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     msi_store_init(&made->head, &ops, settings);
-    size_t total = (size_t)settings->store_max_total;
-    made->target.address = *address;
-    made->target.local = settings->store_local;
-    made->target.limits = (struct msi_store_limits){made->head.max_key, made->head.max_value, total, total};
-    atomic_init(&made->target.dialect, -1);
-    atomic_init(&made->target.identity, 0);
-    atomic_init(&made->target.silent, false);
-    atomic_init(&made->target.lost, false);
+    msi_store_target_init(&made->target, address, settings);
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->on_disconnect_lock, NULL);
     mst_status st = MST_OK;
     if (options && options->is_master) {
-        char *host = made->target.address.host;
-        st = msi_server_open(&made->target.address, settings, &made->server);
+        char *host = made->target.places[0].host;
+        st = msi_server_open(&made->target.places[0], settings, &made->server);
         /* This process reaches its own server at this address. */
         if (!strcmp(host, "0.0.0.0")) strcpy(host, "127.0.0.1");
         if (!strcmp(host, "::")) strcpy(host, "::1");
@@ -190,7 +222,7 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
         msi_store_free(&made->head);
         return st;
     }
-    made->head.port = made->target.address.port;
+    made->head.port = made->target.places[0].port;
     *store = &made->head;
     return MST_OK;
 }

@@ -200,7 +200,7 @@ static mst_status run_recent(struct msi_store_conn *conn, const struct msi_wait 
     if (st != MST_ERR_STORE_LOST) return st;
     struct msi_wait brief = {msi_deadline(SLICE_MS), wait->cancel};
     int fd;
-    if (msi_connect(&conn->target->address, false, &brief, &fd) != MST_OK)
+    if (msi_connect(msi_store_target_address(conn->target), false, &brief, &fd) != MST_OK)
         return msi_fail(st, "check the process that hosts it", "lost the store (during %s)",
                         msi_ops[x->req.op].name);
     close(fd);

@@ -29,9 +29,44 @@ enum {
 #define PING_NONCE 0xFFFFFFFFu
 enum { PADDING = 3 };
 
+void msi_store_target_init(struct msi_store_target *target, const struct msi_address *address,
+                           const struct msi_settings *settings) {
+    target->places[0] = *address;
+    target->local = settings->store_local;
+    target->limits = msi_store_limits(settings);
+    target->limits.max_items = target->limits.max_message = (size_t)settings->store_max_total;
+    atomic_init(&target->n_places, 1);
+    atomic_init(&target->place, 0);
+    atomic_init(&target->dialect, -1);
+    atomic_init(&target->identity, 0);
+    atomic_init(&target->first_term, 0);
+    atomic_init(&target->term, 0);
+    atomic_init(&target->restoring, 0);
+    atomic_init(&target->silent, false);
+    atomic_init(&target->lost, false);
+}
+
+void msi_store_target_add(struct msi_store_target *target, const struct msi_address *standby) {
+    int n = atomic_load_explicit(&target->n_places, memory_order_relaxed);
+    if (n == MSI_STORE_PLACES) return;
+    for (int i = 0; i < n; i++)
+        if (target->places[i].port == standby->port && !strcmp(target->places[i].host, standby->host)) return;
+    target->places[n] = *standby;
+    atomic_store_explicit(&target->n_places, n + 1, memory_order_release); /* loaded by has_next */
+}
+
+const struct msi_address *msi_store_target_address(struct msi_store_target *target) {
+    return &target->places[atomic_load_explicit(&target->place, memory_order_relaxed)];
+}
+
+/* Is there a standby of the server at that place? */
+static bool has_next(struct msi_store_target *target, int place) {
+    return place + 1 < atomic_load_explicit(&target->n_places, memory_order_acquire);
+}
+
 mst_status msi_store_fail_lost(struct msi_store_target *target, const char *why) {
     char where[MSI_ADDRESS_TEXT_MAX];
-    msi_address_format(&target->address, where);
+    msi_address_format(msi_store_target_address(target), where);
     /* Stored before lost; only chooses the text. */
     if (atomic_load_explicit(&target->silent, memory_order_relaxed))
         return msi_fail(MST_ERR_STORE_LOST, "check that host and the network",
@@ -52,7 +87,7 @@ static mst_status lost(struct msi_store_conn *conn, int error, const char *doing
 static mst_status disconnected(struct msi_store_conn *conn, int error, const char *doing) {
     if (conn->attempts == 0) {
         conn->lost_since = msi_now();
-        conn->lost_error = error;
+        conn->lost_error = conn->local ? 0 : error; /* no network resets a local one */
     }
     conn->disconnected = true;
     return lost(conn, error, doing);
@@ -138,7 +173,7 @@ static mst_status read_own_reply(struct msi_store_conn *conn, const struct msi_w
             char where[MSI_ADDRESS_TEXT_MAX];
             return msi_fail(MST_ERR_STORE_ENDED, "find out why its host closed it, and open it again",
                             "the process that hosts the store at %s has closed it",
-                            msi_address_format(&conn->target->address, where));
+                            msi_address_format(&conn->target->places[conn->place], where));
         }
         return status == MST_ERR_PEER_LOST ? status : MST_OK;
     }
@@ -206,7 +241,6 @@ static bool add_handshake(struct msi_store_conn *conn) {
         msi_store_encode(&conn->out, MSI_DIALECT_C, &validate);
     if (handshake == MSI_HANDSHAKE_NONE || conn->dialect != MSI_DIALECT_M) return false;
     msi_store_encode(&conn->out, MSI_DIALECT_C, &hello);
-    if (conn->local) return true; /* needs no session: no network resets it */
     struct msi_store_req session = {.op = MSI_OP_SESSION,
                                     .key = msi_str(conn->session, sizeof conn->session),
                                     .number = conn->has_session    ? MSI_SESSION_EXISTS
@@ -238,13 +272,15 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     int64_t unknown = 0;
     mst_status st = read_one(conn, wait, &hello);
     struct msi_reader r = msi_reader(hello.reply.data, hello.reply.len);
-    int64_t identity = (int64_t)msi_read_u64(&r);
+    int64_t number = (int64_t)msi_read_u64(&r), identity = number & ~(int64_t)MSI_TERM_MASK;
+    int term = (int)(number & MSI_TERM_MASK);
     msi_buf_free(&hello.reply);
     if (st != MST_OK) return st;
     bool first = atomic_compare_exchange_strong_explicit(&conn->target->identity, &unknown, identity,
                                                          memory_order_relaxed, memory_order_relaxed);
     if (!first && unknown != identity) return lost(conn, 0, "another store has its address");
-    if (conn->local) return MST_OK;
+    if (first) atomic_store_explicit(&conn->target->first_term, term, memory_order_relaxed);
+    atomic_store_explicit(&conn->target->term, term, memory_order_relaxed);
     struct msi_store_rpc session = {.req = {.op = MSI_OP_SESSION}};
     st = read_one(conn, wait, &session);
     msi_buf_free(&session.reply);
@@ -252,6 +288,8 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     if (session.status != MST_OK) return end_session(conn, session.status);
     conn->has_session = true;
     conn->attempts = 0;
+    if (atomic_load_explicit(&conn->target->place, memory_order_relaxed) < conn->place)
+        atomic_store_explicit(&conn->target->place, conn->place, memory_order_relaxed);
     return MST_OK;
 }
 
@@ -270,7 +308,7 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
                             size_t n) {
     enum msi_handshake handshake = conn->handshake;
     bool expects_hello = add_handshake(conn);
-    if (conn->dialect == MSI_DIALECT_M && !conn->local) add_batch(conn, x, n);
+    if (conn->dialect == MSI_DIALECT_M) add_batch(conn, x, n);
     for (size_t i = 0; i < n; i++)
         if (!msi_store_encode(&conn->out, conn->dialect, &x[i].req)) {
             conn->out.len = 0;
@@ -298,9 +336,14 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
 static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *wait) {
     struct msi_store_target *target = conn->target;
     int error;
-    mst_status st = msi_connect_once(&target->address, false, wait, &conn->fd, &error);
+    mst_status st = msi_connect_once(&target->places[conn->place], target->local, wait, &conn->fd, &error);
     if (st == MST_OK || st == MST_ERR_CANCELLED) return st;
     conn->refused = error == ECONNREFUSED;
+    if (conn->refused && has_next(target, conn->place)) {
+        conn->place++;
+        conn->attempts = 0; /* does not pause */
+        return MST_ERR_UNREACHABLE;
+    }
     /* Stored by the thread that watches another connection; a hint. */
     bool known = atomic_load_explicit(&target->lost, memory_order_relaxed);
     bool brief = msi_now() - conn->lost_since < REFUSED_MS * INT64_C(1000000);
@@ -309,9 +352,16 @@ static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *
     return st;
 }
 
+/* Until when it tries to connect to this place. The places that are left share the time. */
+static int64_t try_until(struct msi_store_conn *conn) {
+    int left = atomic_load_explicit(&conn->target->n_places, memory_order_acquire) - conn->place;
+    int64_t now = msi_now(), end = conn->lost_since + msi_socket_grace_ms() * 1000000;
+    return end > now ? now + (end - now) / left : now;
+}
+
 /* Connects again after the TCP connection was lost. The next batch continues the session. */
 static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wait) {
-    int64_t until = conn->lost_since + msi_socket_grace_ms() * 1000000;
+    int64_t until = try_until(conn);
     bool last = until < wait->deadline;
     struct msi_wait brief = {last ? until : wait->deadline, wait->cancel};
     if (conn->fd >= 0) close(conn->fd);
@@ -322,25 +372,39 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
         st = conn->attempts++ ? msi_wait_pause(&brief, RETRY_MS, "connecting to the store again") : MST_OK;
         if (st == MST_OK) st = try_again(conn, &brief);
     }
+    if (st == MST_ERR_TIMEOUT && last && has_next(conn->target, conn->place)) {
+        conn->place++;
+        conn->attempts = 0;
+        return restore(conn, wait);
+    }
     if (st == MST_ERR_TIMEOUT && last) {
         if (!conn->refused) atomic_store_explicit(&conn->target->silent, true, memory_order_relaxed);
         return lost(conn, conn->lost_error, "cannot connect again");
     }
     if (st != MST_OK) return st;
-    msi_socket_expect(conn->fd);
+    conn->local = msi_socket_is_local(conn->fd);
+    if (!conn->local) msi_socket_expect(conn->fd);
     conn->handshake = MSI_HANDSHAKE_FULL;
     conn->broken = conn->disconnected = false;
     char where[MSI_ADDRESS_TEXT_MAX];
     msi_log(store, INFO, "connected to the store at %s again",
-            msi_address_format(&conn->target->address, where));
+            msi_address_format(&conn->target->places[conn->place], where));
     return MST_OK;
+}
+
+/* Was a new connection closed by a server that accepts no more clients? */
+static bool is_rejected(const struct msi_store_conn *conn) {
+    return conn->local && !conn->has_session && !has_next(conn->target, conn->place);
 }
 
 /* After the batch has ended with that status: repeats it while the TCP connection gets lost. */
 static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wait *wait,
                                struct msi_store_rpc *x, size_t n, mst_status st) {
-    while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M && !conn->local) {
+    while (st == MST_ERR_STORE_LOST && conn->disconnected && conn->dialect == MSI_DIALECT_M &&
+           !is_rejected(conn)) {
+        atomic_fetch_add_explicit(&conn->target->restoring, 1, memory_order_relaxed);
         st = restore(conn, wait);
+        atomic_fetch_sub_explicit(&conn->target->restoring, 1, memory_order_relaxed);
         if (st != MST_OK) break;
         msi_store_rpc_free(x, n);
         st = run_batch(conn, wait, x, n);
@@ -353,6 +417,21 @@ mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait
     conn->batch++;
     conn->batch_since = msi_now();
     return repeat_batch(conn, wait, x, n, run_batch(conn, wait, x, n));
+}
+
+mst_status msi_store_conn_listen(struct msi_store_conn *conn, const struct msi_wait *wait, short events) {
+    struct msi_store_req nothing = {.op = MSI_OP_BATCH, .number = conn->batch}; /* has no reply */
+    for (;;) {
+        struct msi_wait part = {msi_deadline(msi_socket_timeout() * INT64_C(1000) / 6), wait->cancel};
+        if (conn->local || part.deadline > wait->deadline) part.deadline = wait->deadline;
+        mst_status st = msi_wait_fd(&part, conn->fd, events, "waiting for the store");
+        if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
+        conn->out.len = 0;
+        msi_store_encode(&conn->out, MSI_DIALECT_M, &nothing);
+        ssize_t n = msi_send(conn->fd, conn->out.data, conn->out.len);
+        (void)n; /* the next read reports a failure */
+        conn->out.len = 0;
+    }
 }
 
 mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wait *wait) {
@@ -401,8 +480,15 @@ static mst_status connect_to(struct msi_store_target *target, const struct msi_w
                              struct msi_store_conn **conn) {
     struct msi_store_conn *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
-    *made = (struct msi_store_conn){.fd = -1, .target = target};
-    mst_status st = msi_connect(&target->address, target->local, wait, &made->fd);
+    int place = atomic_load_explicit(&target->place, memory_order_relaxed), error = 0;
+    *made = (struct msi_store_conn){.fd = -1, .target = target, .place = place};
+    mst_status st = MST_ERR_UNREACHABLE;
+    for (; st == MST_ERR_UNREACHABLE && has_next(target, made->place); made->place++) {
+        st = msi_connect_once(&target->places[made->place], target->local, wait, &made->fd, &error);
+        if (st != MST_ERR_UNREACHABLE || error == 0 || error == ETIMEDOUT) break;
+    }
+    if (st == MST_ERR_UNREACHABLE)
+        st = msi_connect(&target->places[made->place], target->local, wait, &made->fd);
     if (st != MST_OK) {
         msi_store_conn_close(made);
         return st;
@@ -453,7 +539,7 @@ static mst_status open_unknown(struct msi_store_target *target, const struct msi
         if (pause != MST_OK) break;
     }
     char where[MSI_ADDRESS_TEXT_MAX];
-    msi_address_format(&target->address, where);
+    msi_address_format(msi_store_target_address(target), where);
     static const char remedy[] =
         "check the port, where another program may listen, and the limit of open files of the process that "
         "hosts the store (ulimit -n)";
@@ -500,7 +586,7 @@ static void leave(struct msi_store_conn *conn) {
 
 void msi_store_conn_close(struct msi_store_conn *conn) {
     if (!conn) return;
-    if (conn->has_session && !conn->broken && !conn->local) leave(conn);
+    if (conn->has_session && !conn->broken) leave(conn);
     if (conn->fd >= 0) close(conn->fd);
     msi_buf_free(&conn->out);
     msi_buf_free(&conn->in);

@@ -3,7 +3,8 @@
  *
  * A connection to a muster server is a session: if the TCP connection is lost, as by a reset, the client
  * connects again, within msi_socket_grace_ms, and repeats the batch that was in progress. The server does not
- * execute again what it has executed. See server_session.c.
+ * execute again what it has executed. See server_session.c. If the server is lost, the client connects to its
+ * standby.
  */
 #ifndef MSI_STORE_TCP_CONN_H
 #define MSI_STORE_TCP_CONN_H
@@ -13,12 +14,19 @@
 #include <stdatomic.h>
 
 /* A server, as its clients' connections see it. */
+enum { MSI_STORE_PLACES = 8 };
 struct msi_store_target {
-    struct msi_address address;
-    bool local; /* use a Unix socket if the server is on this host */
+    struct msi_address
+        places[MSI_STORE_PLACES]; /* of the server, of its standby, of the standby's standby, … */
+    _Atomic int n_places;         /* a place is written before it counts (release, acquire) */
+    _Atomic int place;            /* that serves, as far as this process knows (relaxed) */
+    bool local;                   /* use a Unix socket if the server is on this host */
     struct msi_store_limits limits;
     _Atomic int dialect;      /* of the server; -1: not known yet */
     _Atomic int64_t identity; /* of a muster server; 0: not known yet */
+    _Atomic int first_term;   /* that this process has seen; see HELLO. Stored after the next (relaxed) */
+    _Atomic int term;         /* that it has seen last (relaxed) */
+    _Atomic int restoring;    /* connections that are being restored; a hint (relaxed) */
     _Atomic bool silent;      /* the server was lost because its host does not answer */
     _Atomic bool lost;        /* by the connection that tells the server that this process is alive */
 };
@@ -31,6 +39,7 @@ struct msi_store_conn {
     int fd;
     enum msi_dialect dialect;
     enum msi_handshake handshake; /* still to send */
+    int place;                    /* of the server that it is connected to */
     bool broken;                  /* out of sync with the server: must be closed */
     struct msi_store_target *target;
     struct msi_buf out, in;
@@ -47,6 +56,13 @@ struct msi_store_conn {
     int lost_error;      /* errno; 0: the server has closed it, so it has ended if it refuses connections */
 };
 
+void msi_store_target_init(struct msi_store_target *target, const struct msi_address *address,
+                           const struct msi_settings *settings);
+/* Clients try this address if the others refuse them. One thread at a time. */
+void msi_store_target_add(struct msi_store_target *target, const struct msi_address *standby);
+/* The address that serves, as far as this process knows. */
+const struct msi_address *msi_store_target_address(struct msi_store_target *target);
+
 /* Connects and, the first time, detects the dialect: M for muster, else C or A. */
 mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi_wait *wait,
                                struct msi_store_conn **conn);
@@ -58,6 +74,12 @@ void msi_store_conn_close(struct msi_store_conn *conn);
  */
 mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
                               struct msi_store_rpc *x, size_t n);
+
+/*
+ * Waits for an event of poll on an idle connection. Sends something now and then: only then the kernel soon
+ * finds out that the server's host does not answer.
+ */
+mst_status msi_store_conn_listen(struct msi_store_conn *conn, const struct msi_wait *wait, short events);
 
 /* After an event on an idle connection: if it was lost, connects again and continues the session. */
 mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wait *wait);

@@ -13,8 +13,7 @@ static void *watch_conn(void *context) {
     const struct msi_wait forever = {INT64_MAX, watch->stop};
     pthread_setname_np(pthread_self(), "muster-watch");
     for (;;) {
-        if (msi_wait_fd(&forever, watch->conn->fd, POLLIN | POLLRDHUP, "watching the store") != MST_OK)
-            return NULL;
+        if (msi_store_conn_listen(watch->conn, &forever, POLLIN | POLLRDHUP) != MST_OK) return NULL;
         mst_status st = msi_store_conn_check(watch->conn, &forever);
         if (st == MST_ERR_CANCELLED) return NULL;
         if (st == MST_OK) continue;
@@ -25,7 +24,10 @@ static void *watch_conn(void *context) {
 }
 
 mst_status msi_store_watch_begin(struct msi_store_watch *watch, struct msi_store_conn *conn) {
-    if (conn->local) return MST_OK;
+    /* A local connection ends with the server, which is noticed at the next call. If there is a standby, this
+     * thread must connect to it: else this process counts as dead. */
+    int places = atomic_load_explicit(&conn->target->n_places, memory_order_relaxed);
+    if (watch->conn || (conn->local && places == 1)) return MST_OK;
     mst_status st = msi_cancel_new(&watch->stop);
     if (st != MST_OK) return st;
     watch->conn = conn;

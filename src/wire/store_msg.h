@@ -51,10 +51,14 @@
     X(GUARD, -1, 66, "ki", "", false, false)                                                                 \
     X(WAIT_GET, -1, 67, "K", "V", true, false)                                                               \
     X(SESSION, -1, 68, "ki", "", false, false)                                                               \
-    X(BATCH, -1, 69, "i", "", false, false)
+    X(BATCH, -1, 69, "i", "", false, false)                                                                  \
+    X(REPLICATE, -1, 70, "", "", false, false)                                                               \
+    X(RECORD, -1, 71, "v", "", false, false)                                                                 \
+    X(FINISH, -1, 72, "", "", false, false)
 /*
  * HELLO          begins dialect M. Both numbers are the server's identity; the client's is 0 while it does
- *                not know it. A server that is not the one meant answers MST_ERR_STORE_ENDED and nothing else
+ *                not know it. The last byte of the reply is the term: how often a standby has taken over. A
+ *                server that is not the one meant answers MST_ERR_STORE_ENDED and nothing else
  *                on that connection.
  * ON_DISCONNECT  append the value to the key when this connection ends; a later one replaces it, an empty one
  *                removes it. The second value, if not empty, replaces the first if the client's host does not
@@ -68,6 +72,12 @@
  *                exist and does not. MST_ERR_STATE: it cannot be continued. The connection ends then.
  * BATCH          has no reply, and begins a number of requests that are executed once. With the same number
  *                again, those that were executed are answered as before. The number 0 ends the session.
+ * REPLICATE      this connection becomes the stream to a standby server. After its reply the server sends
+ *                requests that make the standby's state equal to its own, HELLO with its identity, and then
+ *                every request that changes the state. SESSION tells whose request follows. See
+ *                store/server_replica.c. Clients do not send what follows.
+ * RECORD         the replies of the session's batch, as far as it was executed.
+ * FINISH         the server ends in order, and so does its standby.
  */
 
 #define MSI_STORE_OP_ID(name, a, c, request, reply, waits, once) MSI_OP_##name,
@@ -79,7 +89,7 @@ enum msi_dialect { MSI_DIALECT_A, MSI_DIALECT_C, MSI_DIALECT_M };
 #define MSI_STORE_MAGIC 0x3C85F7CEu
 /* Every muster server reports that this key exists; clients detect it so. The number is the version of
  * dialect M: clients of another version use dialect C. */
-#define MSI_STORE_MARK_KEY "\001muster/store/3"
+#define MSI_STORE_MARK_KEY "\001muster/store/4"
 
 struct msi_op_row {
     const char *name;
@@ -87,6 +97,7 @@ struct msi_op_row {
     const char *request, *reply;
     bool waits, once;
 };
+enum { MSI_TERM_MASK = 0xFF };   /* of the number of HELLO; the rest is the identity */
 enum { MSI_SESSION_BYTES = 16 }; /* of the key of SESSION */
 /* The number of SESSION. */
 enum { MSI_SESSION_NEW, MSI_SESSION_EXISTS, MSI_SESSION_MAY_EXIST };

@@ -6,7 +6,7 @@ RECOVER = PROGRAMS / "recover"
 SOON = 1000  # milliseconds
 
 
-class RecoverHere(RanksTest):
+class RecoverTest(RanksTest):
     hosts = {}  # the simulated host of each rank, by the size of the world
     hosted = False  # rank 0 hosts the store; else it outlives the ranks
     store = None
@@ -54,6 +54,8 @@ class RecoverHere(RanksTest):
             self.store.kill()
         self.assert_nothing_left()
 
+
+class RecoverHere(RecoverTest):
     def test_shrink_group(self):
         actions = ("sum", "hold", "sum", "shrink", "sum", "check", "big")
         ranks = self.world(*[actions] * 4)
@@ -271,6 +273,78 @@ class RecoverHosted(RecoverHere):
 
 class RecoverHosts(RecoverHere):
     hosts = ("a", "b")
+
+
+class StoreHostDies(RecoverTest):
+    """Without a launcher: rank 0 hosts the store, another rank has a copy of it, and rank 0 dies."""
+
+    hosted = True
+
+    def test_shrink(self):
+        ranks = self.world(*[("sum", "hold", "sum", "world", f"who:{r - 1}/3", "sum", "big") for r in range(4)])
+        self.all_ok(ranks, "sum")
+        ranks[0].kill()
+        for rank in ranks[1:]:
+            rank.resume()
+        self.all_lose(ranks[1:], "sum", 0)
+        self.all_ok(ranks[1:], "world")
+        for new, rank in enumerate(ranks[1:]):
+            self.all_ok([rank], f"who:{new}/3", "sum", "big")
+        self.end(*ranks[1:])
+
+    def test_one_after_the_other(self):
+        """Each standby gets a standby of its own."""
+        ranks = self.world(*[("sum",) + ("hold", "sum", "world", "sum") * 3] * 5)
+        self.all_ok(ranks, "sum")
+        for _ in range(3):
+            ranks.pop(0).kill()
+            for rank in ranks:
+                rank.resume()
+            self.all_lose(ranks, "sum", 0)
+            self.all_ok(ranks, "world", "sum")
+        self.end(*ranks)
+
+    def test_standby_dies_first(self):
+        """Another rank becomes the standby when the world shrinks."""
+        ranks = self.world(*[("sum",) + ("hold", "sum", "world", "sum") * 2] * 4)
+        self.all_ok(ranks, "sum")
+        for victim, old in (ranks[1], 1), (ranks[0], 0):
+            ranks.remove(victim)
+            victim.kill()
+            for rank in ranks:
+                rank.resume()
+            self.all_lose(ranks, "sum", old)
+            self.all_ok(ranks, "world", "sum")
+        self.end(*ranks)
+
+    def test_other_groups(self):
+        """Groups without rank 0 go on, and new ones can be made."""
+        actions = ("group:1,2", "sum", "hold", "sum", "big", "group:2,1", "big")
+        ranks = self.world(("hold",), actions, actions)
+        self.all_ok(ranks[1:], "group:1,2", "sum")
+        ranks[0].kill()
+        for rank in ranks[1:]:
+            rank.resume()
+        self.all_ok(ranks[1:], "sum", "big", "group:2,1", "big")
+        self.end(*ranks[1:])
+
+    def test_grow(self):
+        ranks = self.world(*[("sum", "hold", "sum", "grow:1", "who:%d/3" % r, "sum") for r in range(3)])
+        self.all_ok(ranks, "sum")
+        ranks[0].kill()
+        new = self.joiner(0, "who:0/3", "sum")
+        for rank in ranks[1:]:
+            rank.resume()
+        self.all_lose(ranks[1:], "sum", 0)
+        self.all_ok(ranks[1:], "grow:1", within=10 * SOON)
+        self.all_ok([new], "init", within=10 * SOON)
+        for number, rank in enumerate([new, *ranks[1:]]):
+            self.all_ok([rank], f"who:{number}/3", "sum")
+        self.end(*ranks[1:], new)
+
+
+class StoreHostDiesOfSeveral(StoreHostDies):
+    hosts = ("a", "b", "b")
 
 
 if __name__ == "__main__":

@@ -122,9 +122,11 @@ static mst_status say_sender_died(struct msi_comm *comm, int rank) {
 static bool ended_with_store(struct msi_comm *comm, int lost) {
     void *context = comm->hooks.context;
     int host = comm->hooks.store_host(context);
-    return comm->traits.uses_store && comm->waiting.store_lost && host >= 0 && host != comm->rank &&
-           host != lost && comm->hooks.unreported(context) >= 0 &&
-           msi_comm_refresh(comm) == MST_ERR_STORE_LOST;
+    if (!comm->traits.uses_store || host < 0 || host == comm->rank) return false;
+    if (host != lost && (!comm->waiting.store_lost || comm->hooks.unreported(context) < 0)) return false;
+    if (msi_comm_refresh(comm) != MST_ERR_STORE_LOST) return false;
+    int cause = comm->hooks.unreported(context); /* also a rank that has hosted the store before */
+    return cause >= 0 && (host != lost || cause != host);
 }
 
 /* Fails an operation that needs a lost rank, unless that rank did its part before it was lost. */
