@@ -44,20 +44,20 @@ struct msi_world {
     char prefix[MSI_PREFIX_MAX];
     char where[MSI_ADDRESS_TEXT_MAX]; /* address of its store, for messages */
     int rank, size, timeout_ms;
-    int forks;         /* msi_forks() at the opening: a forked child is not a rank */
-    int64_t slow_s;    /* MUSTER_SLOW_S */
-    int64_t linger_ms; /* how long the rank that hosts the store waits for the others before it ends */
+    int store_ranks[2]; /* hosts the store; its standby; -1: none of this world. See standby.c */
+    int standby_port;   /* 0: there is no standby */
+    int forks;          /* msi_forks() at the opening: a forked child is not a rank */
+    int streams;        /* connections between two ranks of different hosts; 0: automatic */
+    int64_t slow_s;     /* MUSTER_SLOW_S */
+    int64_t linger_ms;  /* how long the rank that hosts the store waits for the others before it ends */
     struct msi_members members;
     struct msi_endpoint endpoint; /* for ranks of other hosts */
     struct msi_tuning tuning;
-    int streams; /* connections between two ranks of different hosts; 0: automatic */
     char backend_path[MSI_SETTING_TEXT_MAX];
     uint32_t forced;      /* kinds that are composed even if the backend has them */
     bool stage;           /* copy memory that a backend cannot use */
     bool check;           /* engines compare collectives before they begin */
     bool hosted;          /* a rank hosts the store: rank 0 of the first world, or its standby */
-    int store_ranks[2];   /* hosts the store; its standby; -1: none of this world. See standby.c */
-    int standby_port;     /* 0: there is no standby */
     _Atomic bool cut_off; /* the store is lost */
     mst_group *all;       /* the group of all ranks */
     /* The world is being closed, and no request takes longer than that; 0: it is not. */

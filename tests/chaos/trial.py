@@ -53,8 +53,9 @@ class Trial:
         self.launched = self.launched and self.fault not in ("store", "descriptors")
         self.hosted = self.hosted and not self.launched
         most = 1 if self.size < 4 or self.fault not in (*DEATHS, "pause") else 2
-        first = 1 if self.hosted and self.fault != "pause" else 0
-        self.victims = draw.sample(range(first, self.size), victims or draw.randint(1, most))
+        count = victims or draw.randint(1, most)
+        first = 1 if self.hosted and self.fault != "pause" and count > 1 else 0  # rank 0 and its standby must not both die
+        self.victims = draw.sample(range(first, self.size), count)
         if self.fault == "store":
             self.victims = [0] if self.hosted else []
         self.delays = [draw.uniform(0, 0.3) for _ in self.victims] or [draw.uniform(0, 0.3)]
@@ -198,7 +199,7 @@ def expected(trial):
     """The first words of the last line of a survivor, and the exit status with each."""
     if trial.fault == "descriptors":
         return {"done": 0, "lost": 3, "failed": 5}
-    if trial.fault == "pause" or (trial.mode != "stop" and trial.fault != "store"):
+    if trial.fault == "pause" or (trial.mode != "stop" and (trial.fault != "store" or trial.hosted)):
         return {"done": 0}
     if trial.launched:
         return {"lost": 3, "ready": None}  # the launcher may be the first to notice
@@ -212,7 +213,7 @@ def may_blame_others(trial):
     Whether the first error of a survivor may be that another survivor has ended, or shrinks a group, because of the fault. The
     others cannot ask the store then, or the first one to notice the fault was in another group or waited for a message.
     """
-    return trial.fault in ("freeze", "store")
+    return trial.fault == "freeze" or (trial.fault == "store" and not trial.hosted)
 
 
 def blames_other(trial, s):
