@@ -78,10 +78,10 @@ struct outcome {
     struct blocks blocks[SITES];
     int n_blocks;
 };
-static struct outcome *outcomes;        /* of this round */
-static struct outcome usual[MOST];      /* what ranks leave in a round without failures */
-static pid_t pids[MOST];                /* 0: none, or it has ended */
-static volatile sig_atomic_t timed_out; /* in this round */
+static struct outcome *outcomes;   /* of this round */
+static struct outcome usual[MOST]; /* what ranks leave in a round without failures */
+static pid_t pids[MOST];           /* 0: none, or it has ended */
+static _Atomic int timed_out;      /* in this round; set by a signal handler */
 
 static int count_ranks(void) {
     if (!strcmp(layout, "launched")) return 0; /* the outcomes are not shared */

@@ -135,6 +135,7 @@ static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
     work->fault.seq = 0;
     work->op = (struct msi_op){.desc = {.root = -1, .peer = -1, .sender = -1}};
     work->begun = work->done = work->abandoned = work->awaited = work->blocking = work->numbered = false;
+    work->parted = false;
     work->source = -1;
     work->seq = 0;
     work->op_trace.on = 0;
