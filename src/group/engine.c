@@ -38,7 +38,8 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
     mst_status st = msi_world_read_events(world, wait);
     int host = st == MST_ERR_STORE_LOST ? msi_world_store_host(world) : -1;
     if (host < 0 || host == world->rank) return st;
-    if (msi_store_takeovers(world->store) > 0) note_gone(world, world->store_ranks[0], REPLACED);
+    if (host != world->store_ranks[0] && world->store_ranks[0] >= 0)
+        note_gone(world, world->store_ranks[0], REPLACED);
     note_gone(world, host, IMPLIED);
     return st;
 }

@@ -92,6 +92,7 @@ void msi_world_copy_store(struct msi_world *world, struct msi_world *previous,
     struct msi_wait wait = {msi_deadline(WAIT_MS), NULL};
     struct msi_address address = {.port = 0};
     if (!world->hosted || world->size == 1) return;
+    if (previous && world->store_ranks[0] < 0) return; /* no survivor hosts the store: nobody would tell */
     bool continues = strcmp(world->lineage, world->spec.run) != 0;
     bool stays =
         previous && world->store_ranks[1] == world->rank; /* it stood by for the previous world, too */
