@@ -3,10 +3,10 @@
 
   scripts/mutate.py [--count 200] [--seed 1] [--jobs 2] [--report mutants.json] FOLDER…
 
-Changes one operator in a source file below the folders, at random, builds and runs the tests until one fails. A mutant
-that no test detects is a survivor: give it a test, or explain in scripts/mutants.txt why it changes nothing. Each job
-has a copy of the source and a build of its own in --directory. Mutants that do not compile are not counted. A report
-that exists is continued.
+Changes one operator in a source file below the folders, at random, builds and runs the tests until one fails, and fails
+again. A mutant that no test detects is a survivor: give it a test, or explain in scripts/mutants.txt why it changes
+nothing. Each job has a copy of the source and a build of its own in --directory. Mutants that do not compile are not
+counted. A report that exists is continued.
 """
 
 import argparse
@@ -24,6 +24,8 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 EXPLAINED = SOURCE / "scripts/mutants.txt"
+QUICK = 8  # seconds of a test that runs before the longer ones
+NO_TEST = "^()$"
 # What an operator becomes. The longer ones come first.
 OPERATORS = {
     "==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&&", " < ": " <= ", " > ": " >= ",
@@ -55,10 +57,13 @@ class Tree:
         self.build = directory / "build"
 
     def run(self, *command, limit):
+        """The exit status of a command, and its output."""
         try:
-            return subprocess.run(command, cwd=self.at, capture_output=True, text=True, timeout=limit, env=self.environment()).returncode
+            done = subprocess.run(command, cwd=self.at, capture_output=True, text=True, errors="replace", timeout=limit,
+                                  env=self.environment())
+            return done.returncode, done.stdout
         except subprocess.TimeoutExpired:
-            return 1
+            return 1, "the limit"
 
     def environment(self):
         return {**os.environ, "CCACHE_BASEDIR": str(self.at), "CCACHE_NOHASHDIR": "1"}
@@ -66,10 +71,12 @@ class Tree:
     def prepare(self):
         shutil.copytree(SOURCE, self.at, ignore=shutil.ignore_patterns("build*", ".git"), symlinks=True)
         launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-        configured = self.run("cmake", "-S", ".", "-B", "build", "-DMUSTER_BUILD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release",
+        configured, _ = self.run("cmake", "-S", ".", "-B", "build", "-DMUSTER_BUILD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release",
                               "-DCMAKE_C_FLAGS_RELEASE=-O1", *launcher, limit=300)
-        if configured or self.run("cmake", "--build", "build", "-j", str(os.cpu_count()), limit=1800) or self.test():
-            sys.exit(f"{self.at}: the source without a change does not build or does not pass")
+        if configured or self.run("cmake", "--build", "build", "-j", str(os.cpu_count()), limit=1800)[0]:
+            sys.exit(f"{self.at}: the source without a change does not build")
+        if failed := self.test(str(os.cpu_count())):
+            sys.exit(f"{self.at}: the source without a change does not pass: {failed}")
 
     def copy_to(self, directory):
         """Another tree with the same build: paths are replaced, and times kept, so that nothing is built again."""
@@ -85,33 +92,48 @@ class Tree:
         return Tree(directory, self.options)
 
     def make(self):
-        return self.run("cmake", "--build", "build", "-j", str(self.options.threads), limit=900)
+        return self.run("cmake", "--build", "build", "-j", str(self.options.threads), limit=900)[0]
 
-    def test(self):
-        """0 if all tests pass; stops at the first one that fails."""
-        return self.run("ctest", "--test-dir", "build", "--stop-on-failure", "-j", str(self.options.threads),
-                        "-R", self.options.tests, "--timeout", "120", limit=self.options.limit)
+    def slow_tests(self):
+        """A regular expression of the tests that took more than a few seconds."""
+        path = self.build / "Testing/Temporary/CTestCostData.txt"
+        rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        return "^(%s)$" % "|".join(row[0] for row in rows if len(row) == 3 and float(row[2]) > QUICK)
+
+    def test(self, threads=None):
+        """The tests that fail twice, empty if all pass. The quick ones run first; stops at the first one that fails."""
+        slow = self.slow_tests()
+        for some in ("-E", slow), ("-R", slow):
+            chosen = ["-R", self.options.tests, *some] if some[0] == "-E" else list(some)
+            status, output = self.run("ctest", "--test-dir", "build", "--stop-on-failure", "--repeat", "until-pass:2", "-j",
+                                      threads or str(self.options.threads), *chosen, "--timeout", "100", limit=self.options.limit)
+            if status:
+                return " ".join(re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)) or output[-200:]
+            if slow == NO_TEST:
+                break
+        return ""
 
     def judge(self, mutant):
-        """'stillborn', 'detected' or 'survived'."""
+        """'stillborn', 'detected' or 'survived', and the tests that detect it."""
         name, offset, operator = mutant
         path = self.at / name
         text = (SOURCE / name).read_text()
         path.write_text(text[:offset] + OPERATORS[operator] + text[offset + len(operator):])
         try:
             if self.make():
-                return "stillborn"
-            return "detected" if self.test() else "survived"
+                return "stillborn", ""
+            failed = self.test()
+            return "detected" if failed else "survived", failed
         finally:
             path.write_text(text)
 
 
-def describe(mutant, result, seconds):
+def describe(mutant, result, tests, seconds):
     name, offset, operator = mutant
     text = (SOURCE / name).read_text()
     line = text.count("\n", 0, offset) + 1
     return {"file": name, "line": line, "offset": offset, "from": operator.strip(), "to": OPERATORS[operator].strip(),
-            "text": text.splitlines()[line - 1].strip(), "result": result, "seconds": round(seconds, 1)}
+            "text": text.splitlines()[line - 1].strip(), "result": result, "tests": tests, "seconds": round(seconds, 1)}
 
 
 def explained():
@@ -154,7 +176,7 @@ def main():
     def take(mutant):
         tree, start = trees.get(), time.monotonic()
         try:
-            return describe(mutant, tree.judge(mutant), time.monotonic() - start)
+            return describe(mutant, *tree.judge(mutant), time.monotonic() - start)
         finally:
             trees.put(tree)
 
@@ -170,7 +192,7 @@ def main():
             done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
             for future in done:
                 rows.append(row := future.result())
-                print(f"{row['result']:9} {row['file']}:{row['line']}: {row['from']} -> {row['to']} ({row['seconds']} s): {row['text']}",
+                print(f"{row['result']:9} {row['file']}:{row['line']}: {row['from']} -> {row['to']} ({row['seconds']} s): {row['text']}  {row['tests']}",
                       flush=True)
     print(f"{detected} of {counted} mutants detected ({100 * detected / max(1, counted):.0f} %)")
     for row in rows:

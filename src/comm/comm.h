@@ -40,6 +40,7 @@ struct msi_waiting {
     /* Of a collective: hashes of the last calls, number s at s % MSI_RECENT. */
     uint32_t recent[MSI_RECENT];
     int awaited[MSI_AWAITED_MOST], n_awaited; /* some of the ranks that it waits for */
+    bool late;                                /* it has waited for long */
 };
 
 /* Functions of the group that a communicator calls. */
@@ -78,7 +79,8 @@ struct msi_comm_hooks {
     /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the
      * others. */
     mst_status (*agree)(void *context, const struct msi_wait *wait);
-    /* The same check during a long wait for an operation that other ranks may never call. */
+    /* The same check during a long wait for an operation that other ranks may never call, and, also before the
+     * wait is long, whether they recover from the loss of a rank instead. */
     mst_status (*look)(void *context, const struct msi_waiting *at);
 };
 

@@ -160,7 +160,7 @@ static mst_status agree(void *context, const struct msi_wait *wait) {
 }
 
 static mst_status look(void *context, const struct msi_waiting *at) {
-    mst_status st = msi_group_check_choice(context, at);
+    mst_status st = at->late ? msi_group_check_choice(context, at) : MST_OK;
     return st == MST_OK ? msi_group_check_recovering(context, at) : st;
 }
 

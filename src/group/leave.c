@@ -135,12 +135,12 @@ static void wait_for_others(struct msi_world *world) {
                 world->size - left, world->size);
 }
 
-void msi_world_leave(struct msi_world *world) {
+void msi_world_leave(struct msi_world *world, bool ends) {
     static const char *const names[] = {"params", "arrived", "members", "locations",
                                         "all",    "events",  "out",     "prof/zero"};
     bool last = report_leaving(world);
     if (world->hosted) { /* the rank that hosts the store leaves last, and the keys end with it */
-        if (!last && world->rank == msi_world_store_host(world)) wait_for_others(world);
+        if (ends && !last && world->rank == msi_world_store_host(world)) wait_for_others(world);
         return;
     }
     if (!last || !count_ended(world)) return;

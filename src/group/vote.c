@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LISTED_MOST = 8 };
+enum { LISTED_MOST = 8, RECOVERY_MAX = 128 };
 
 /* A vote that this rank takes part in. */
 struct vote_state {
@@ -143,37 +143,49 @@ static mst_status say_late(struct vote_state *s) {
     return msi_blame(st, first);
 }
 
-/* A global rank of the world that was lost first; -1: none. */
-static int first_lost(struct msi_world *world) {
-    int first = -1;
-    pthread_mutex_lock(&world->lock);
-    const struct msi_lost_rank *lost = world->lost_ranks;
-    for (int r = 0; r < world->size; r++)
-        if (lost[r].order && (first < 0 || lost[r].order < lost[first].order)) first = r;
-    pthread_mutex_unlock(&world->lock);
+static int first_lost(const mst_group *group) {
+    pthread_mutex_lock(&group->world->lock);
+    int first = msi_group_first_lost(group);
+    pthread_mutex_unlock(&group->world->lock);
     return first;
 }
 
-/* Rule 3 of vote.h. call NULL: this thread does not wait any more; others of this rank may. */
-static void tell_recovery(struct msi_world *world, const char *call) {
-    char name[32];
+/* Rule 3 of vote.h. vote NULL: this thread does not wait any more; others of this rank may. */
+static void tell_recovery(struct msi_world *world, int cause, const struct msi_vote *vote) {
+    char name[32], text[RECOVERY_MAX] = "";
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(name, sizeof name, "recovers/%d", world->rank);
+    if (vote) snprintf(text, sizeof text, "%d %s %s", cause, vote->group->id, vote->call);
     pthread_mutex_lock(&world->votes_lock);
-    world->votes += call ? 1 : -1;
-    if (call)
-        msi_world_put(world, &wait, name, msi_cstr(call));
+    world->votes += vote ? 1 : -1;
+    if (vote)
+        msi_world_put(world, &wait, name, msi_cstr(text));
     else if (world->votes == 0)
         msi_world_delete(world, &wait, name);
     pthread_mutex_unlock(&world->votes_lock);
 }
 
-static mst_status fail_recovering(mst_group *group, int rank, const char *call) {
+static bool is_member(struct msi_world *world, const char *id) {
+    bool is = false;
+    pthread_mutex_lock(&world->lock);
+    for (const struct msi_list *at = world->groups.next; at != &world->groups && !is; at = at->next) {
+        const mst_group *group = msi_container(at, mst_group, node);
+        is = group->rank >= 0 && !strcmp(group->id, id);
+    }
+    pthread_mutex_unlock(&world->lock);
+    return is;
+}
+
+/* text is the value of recovers/RANK. A vote that does not need this rank may be over soon. */
+static mst_status fail_recovering(mst_group *group, int rank, const char *text, bool late) {
     struct msi_world *world = group->world;
-    char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32];
-    int cause = first_lost(world);
+    char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32], id[sizeof group->id], call[61];
+    int cause;
+    if (sscanf(text, "%d %47s %60s", &cause, id, call) != 3 || cause < 0 || cause >= world->size)
+        return MST_OK;
+    if (!late && !is_member(world, id)) return MST_OK;
     mst_status st = msi_fail(MST_ERR_PEER_LOST, "call it on this rank, too; the group must be recreated",
-                             "%s %s, and %s, for which this call waits, is in %.60s",
+                             "%s %s, and %s, for which this call waits, is in %s",
                              msi_rank_show(group, cause, dead, sizeof dead),
                              msi_world_rank_event(world, cause) == 'L' ? "has left" : "died",
                              msi_rank_show(group, rank, who, sizeof who), call);
@@ -183,14 +195,17 @@ static mst_status fail_recovering(mst_group *group, int rank, const char *call) 
 mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at) {
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = MST_OK;
-    if (first_lost(group->world) < 0) return MST_OK;
+    pthread_mutex_lock(&group->world->lock);
+    bool some_lost = group->world->events_seen > 0;
+    pthread_mutex_unlock(&group->world->lock);
+    if (!some_lost) return MST_OK;
     for (int i = 0; i < at->n_awaited && i < MSI_AWAITED_MOST && st == MST_OK; i++) {
         int rank = msi_group_global_rank(group, at->awaited[i]);
         struct msi_buf call = {0};
-        char name[32], text[64];
+        char name[32], text[RECOVERY_MAX];
         snprintf(name, sizeof name, "recovers/%d", rank);
         if (msi_world_read(group->world, &wait, name, &call) == MST_OK && call.len)
-            st = fail_recovering(group, rank, msi_str_copy(msi_buf_str(&call), text, sizeof text));
+            st = fail_recovering(group, rank, msi_str_copy(msi_buf_str(&call), text, sizeof text), at->late);
         msi_buf_free(&call);
     }
     return st;
@@ -204,14 +219,15 @@ static mst_status take_part(struct vote_state *s, struct msi_str own, const stru
     mst_status st = line.failed ? msi_fail_memory() : look(s, msi_buf_str(&line), wait, decision);
     bool told = false;
     while (st == MST_OK && !decision->len && !decision->failed) {
-        if (!told && first_lost(world) >= 0) {
-            tell_recovery(world, s->vote->call);
+        int cause = told ? -1 : first_lost(s->vote->group);
+        if (cause >= 0) {
+            tell_recovery(world, cause, s->vote);
             told = true;
         }
         st = wait_for_news(s, wait);
         if (st == MST_OK) st = look(s, msi_str(NULL, 0), wait, decision);
     }
-    if (told) tell_recovery(world, NULL);
+    if (told) tell_recovery(world, -1, NULL);
     if (st == MST_OK && decision->failed) st = msi_fail_memory();
     msi_buf_free(&line);
     return st == MST_ERR_TIMEOUT ? say_late(s) : st;

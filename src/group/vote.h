@@ -10,8 +10,8 @@
  *     ranks: the store executes one request at a time.
  *  2. Otherwise it waits for the result, or until a rank is lost. No rank waits for ever: the last line and
  *     the last loss are each read by a rank that then decides.
- *  3. A rank that waits in a vote does not serve other groups. Once a rank of the world is lost, it says so
- *     under the key recovers/RANK with the name of the call. Calls of other ranks that have waited for it for
+ *  3. A rank that waits in a vote does not serve other groups. Once a rank of the group is lost, it says so
+ *     under the key recovers/RANK with that rank, the group and the name of the call. Calls of other ranks that have waited for it for
  *     long fail, so that these ranks can take part: msi_group_check_recovering.
  *  4. A vote that has failed, at the deadline for example, may be repeated; it keeps its number.
  */
@@ -47,7 +47,7 @@ mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wa
 
 /*
  * While an operation of the group waits: fails with MST_ERR_PEER_LOST if a rank that it waits for waits in a
- * vote. Blames the first lost rank of the world.
+ * vote. Blames the rank whose loss the vote is about.
  */
 mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at);
 

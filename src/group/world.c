@@ -247,7 +247,7 @@ static void leave_early(struct msi_world *world, mst_status status) {
     struct msi_saved_error error;
     msi_error_save(&error, status);
     if (world->linger_ms > REPORT_MS) world->linger_ms = REPORT_MS;
-    msi_world_leave(world);
+    msi_world_leave(world, true);
     msi_error_restore(&error);
 }
 
@@ -378,7 +378,8 @@ static void set_leave_by(struct msi_world *world, int64_t ms) {
     atomic_store_explicit(&world->leave_by, msi_deadline(ms), memory_order_relaxed);
 }
 
-static void close_world(struct msi_world *world, msi_printer print) {
+/* ends: the store may end with this world. */
+static void close_world(struct msi_world *world, msi_printer print, bool ends) {
     int64_t timeout_ms = msi_group_timeout(world->all);
     if (timeout_ms < world->linger_ms) world->linger_ms = timeout_ms;
     set_leave_by(world, world->linger_ms > REPORT_MS ? world->linger_ms : REPORT_MS);
@@ -391,14 +392,14 @@ static void close_world(struct msi_world *world, msi_printer print) {
     /* The report that this rank leaves is sent in any case: it counts as soon as the store runs again. */
     if (atomic_load_explicit(&world->leave_by, memory_order_relaxed) < msi_deadline(REPORT_MS))
         set_leave_by(world, REPORT_MS);
-    msi_world_leave(world);
+    msi_world_leave(world, ends);
     release(world);
 }
 
 void msi_world_close(struct msi_world *world, msi_printer print) {
     while (world) {
         struct msi_world *previous = world->previous;
-        close_world(world, print);
+        close_world(world, print, true);
         world = previous;
     }
     msi_rank_phase(MSI_RANK_STATE_LEFT);
@@ -419,7 +420,7 @@ static void close_spent(struct msi_world **previous) {
             continue;
         }
         *previous = world->previous;
-        close_world(world, NULL);
+        close_world(world, NULL, false); /* a later world uses the store */
     }
 }
 

@@ -212,8 +212,8 @@ void msi_group_end(mst_group **handle);
 
 /* Leaves the group in the store; the last rank deletes its keys. */
 void msi_group_leave(mst_group *group);
-/* The same for the world. A rank that hosts the store waits for the others, at most linger_ms. */
-void msi_world_leave(struct msi_world *world);
+/* The same for the world. If it ends, a rank that hosts the store waits for the others, at most linger_ms. */
+void msi_world_leave(struct msi_world *world, bool ends);
 
 /* The rank that hosts the store now; -1: none of this world, as far as this rank knows. */
 int msi_world_store_host(const struct msi_world *world);

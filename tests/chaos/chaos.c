@@ -12,7 +12,7 @@
  * The ranks simulate HOSTS hosts (1). With several THREADS (1), each of them runs a program on a group of its
  * own; not with shrink. Calls have at most 2^BITS elements (22). Only every EVERY-th step (1) is verified;
  * with EVERY above 1 the rank also makes its second group again now and then, and writes "step STEP".
- * SIGUSR1 ends the rank with _exit.
+ * SIGUSR1 ends the rank with _exit. After SIGUSR2 a rank that is the only one left does no more steps.
  *
  * Other lines of output: "ready PID", "lost MS CULPRIT MESSAGE" for a failed step and "again MS SIZE" for the
  * next success, both with the time on the clock of the host, "failed WHY", and "done STEPS". Exit status: 0
@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static const char *mode;
 static bool stops; /* MODE is stop */
 static unsigned bits = 22;
 static mst_group *bases[THREADS_MOST]; /* of each thread; NULL: the default world */
+static atomic_bool ends;               /* SIGUSR2 has come */
 
 /* Of each thread. */
 static _Thread_local uint64_t seed;
@@ -198,7 +200,7 @@ static void *work_through(void *thread) {
     mst_status st = begin();
     if (st == MST_OK && index == 0) printf("ready %d\n", (int)getpid());
     bool lost = false;
-    for (uint64_t step = 0; step < steps && st == MST_OK;) {
+    for (uint64_t step = 0; step < steps && st == MST_OK && !(ends && all.size == 1);) {
         st = take(step);
         if (st == MST_OK && lost) printf("again %.3f %d\n", ms(), all.size);
         if (st == MST_OK) {
@@ -237,7 +239,8 @@ static void simulate_host(int hosts) {
 }
 
 static void leave(int number) {
-    _exit(number == SIGUSR1 ? 9 : 0);
+    if (number == SIGUSR1) _exit(9);
+    ends = true;
 }
 
 int main(int argc, char **argv) {
@@ -252,6 +255,7 @@ int main(int argc, char **argv) {
     if (argc > 4) simulate_host(atoi(argv[4]));
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGUSR1, leave);
+    signal(SIGUSR2, leave);
     mst_status st = mst_init();
     if (st == MST_OK) st = make_bases(threads);
     if (st != MST_OK) {

@@ -28,8 +28,9 @@ enum {
     SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
-    ASK_NS = 200000000,  /* between questions to the store */
-    LONG_NS = 400000000, /* after that the store is asked whether the other ranks can still arrive */
+    ASK_NS = 40000000,       /* before the first question to the store */
+    ASK_MOST_NS = 200000000, /* between later ones */
+    LONG_NS = 400000000,     /* after that the store is asked whether the other ranks can still arrive */
 };
 
 /* Does the operation still need that rank? */
@@ -190,7 +191,7 @@ static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *
  */
 static bool ask_store(struct msi_comm *comm, bool late) {
     struct mst_work *work = msi_comm_next_active(comm, NULL);
-    struct msi_waiting at = {.comm = comm->key, .name = work->op.name};
+    struct msi_waiting at = {.comm = comm->key, .name = work->op.name, .late = late};
     if (!msi_op_is_message(&work->op) && work->begun) {
         at.seq = work->seq;
         at.signature = work->op.signature;
@@ -211,7 +212,7 @@ static bool ask_store(struct msi_comm *comm, bool late) {
         st = msi_comm_say_store_lost(comm);
     else
         st = silent ? MST_OK : read_reports(comm, &at, peer, &culprit);
-    if (st == MST_OK && late && !silent) {
+    if (st == MST_OK && !silent) {
         st = comm->hooks.look(comm->hooks.context, &at);
         culprit = st == MST_OK ? -1 : msi_comm_rank_of(comm, mst_last_error()->culprit);
     }
@@ -260,7 +261,9 @@ static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now)
     }
     if (msi_comm_hear_failure(comm)) return true;
     if (comm->engine->accept) comm->engine->accept(comm);
-    if (now - idle->asked < ASK_NS) return false;
+    int64_t waited = idle->asked - idle->since;
+    if (now - idle->asked < (waited < ASK_NS ? ASK_NS : waited < ASK_MOST_NS ? waited : ASK_MOST_NS))
+        return false;
     idle->asked = now;
     if (report_wait(comm, idle, now)) return true;
     bool late = now - idle->since > LONG_NS;

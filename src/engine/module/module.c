@@ -165,7 +165,7 @@ static mst_status wait_for_all(struct msi_module *m, const struct msi_wait *wait
     if (st != MST_ERR_TIMEOUT && st != MST_ERR_PEER_LOST) return st;
     mst_status noted = msi_failure_report_read(comm, -1, &culprit);
     if (noted != MST_OK) return msi_blame(noted, msi_comm_global(comm, culprit));
-    const struct msi_waiting at = {.comm = comm->key, .name = "the first operation", .seq = 1};
+    const struct msi_waiting at = {.comm = comm->key, .name = "the first operation", .seq = 1, .late = true};
     noted = comm->hooks.look(comm->hooks.context, &at);
     return noted == MST_OK ? st : noted;
 }
