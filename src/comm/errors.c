@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
+#include "os/exit.h"
 #include "os/host.h"
 
 #include <stdio.h>
@@ -14,7 +15,10 @@ enum {
     GRACE_MS = 250,   /* after the deadline, to ask which ranks are missing, if the store answers */
     SILENT_MS = 1000, /* between questions to a store that does not answer */
     ACCUSE_MS = 500,  /* a store that does not answer for that time is stopped rather than slow */
-    LEARN_MS = 500,   /* ranks that wait ask the store more often */
+    /* A rank that keeps the store lets the others learn why it fails: its call returns a little later, and its
+     * process ends later. Ranks that wait ask the store more often than every EXIT_MS. */
+    LEARN_MS = 20,
+    EXIT_MS = 500,
     LEARN_LOOK_MS = 5,
 };
 
@@ -406,6 +410,7 @@ void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status) {
     if (!known) comm->waiting.told = failed ? -1 : lost;
     msi_comm_unlock(comm);
     if (known) return;
+    msi_exit_not_before(msi_deadline(EXIT_MS));
     struct msi_saved_error error;
     msi_error_save(&error, status);
     do comm->hooks.refresh(comm->hooks.context, &wait);

@@ -46,11 +46,20 @@ mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *r
     return abort_comms(group, &a);
 }
 
+/* The lost rank of which this rank knows, with the thread's error about it; -1: none. The store may not know it
+ * yet. */
+static int find_lost(mst_group *group) {
+    struct msi_comm *comm = atomic_load_explicit(&group->comm, memory_order_acquire);
+    if (msi_group_check(group, true) == MST_ERR_PEER_LOST) return msi_group_rank_of(group, group->lost);
+    if (!comm || msi_comm_check(comm) != MST_ERR_PEER_LOST) return -1;
+    int culprit = mst_last_error()->culprit;
+    return culprit >= 0 ? msi_group_rank_of(group, culprit) : -1;
+}
+
 mst_status msi_group_leave_calls(mst_group *group, const mst_site *site, const char *call) {
     char who[MSI_PROCESS_MAX + 32], where[WHERE_MAX];
-    struct abort a = {.cause = -1};
-    bool lost = msi_group_check(group, true) == MST_ERR_PEER_LOST;
-    if (lost) a.cause = msi_group_rank_of(group, group->lost);
+    struct abort a = {.cause = find_lost(group)};
+    bool lost = a.cause >= 0;
     show_site(site, where);
     snprintf(a.own, sizeof a.own, "this rank called %s%s", call, where);
     snprintf(a.others, sizeof a.others, "%.300s%s%s called %s%s", lost ? mst_last_error()->message : "",

@@ -5,13 +5,13 @@
  */
 #include "base/error.h"
 #include "bootstrap/report.h"
-#include "group/world.h"
+#include "group/vote.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LISTED_MOST = 8, LOOK_MS = 200 };
+enum { LISTED_MOST = 8, LOOK_MS = 50, LOOK_MOST_MS = 200 };
 
 /* FIRST arrives and waits, AGAIN only waits, both until a rank of the world is lost; PEEK does not wait. */
 enum attempt { FIRST, AGAIN, PEEK };
@@ -125,6 +125,18 @@ static mst_status compare_calls(mst_group *group, const struct msi_op_call *call
     return msi_comm_look(comm, &op.signature);
 }
 
+/* Fails if a rank that has not arrived recovers from the loss of another one instead. */
+static mst_status check_recovering(mst_group *group) {
+    struct msi_waiting at = {.late = true};
+    uint64_t *arrived = calloc((size_t)group->size, sizeof *arrived);
+    if (!arrived) return msi_fail_memory();
+    mst_status st = read_progress(group, arrived);
+    for (int i = 0; i < group->size && at.n_awaited < MSI_AWAITED_MOST; i++)
+        if (arrived[i] < group->barriers && i != group->rank) at.awaited[at.n_awaited++] = i;
+    free(arrived);
+    return st == MST_OK ? msi_group_check_recovering(group, &at) : MST_OK;
+}
+
 static void write_slow(const mst_group *group, struct msi_slow *slow, int64_t deadline) {
     struct late late;
     char show[96];
@@ -145,15 +157,17 @@ struct try {
 static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum attempt attempt,
                           struct try *try) {
     enum { SELDOM_MS = 800, OFTEN_MS = 2000 };
-    int64_t often = msi_deadline(OFTEN_MS);
+    int64_t often = msi_deadline(OFTEN_MS), look_ms = LOOK_MS;
     for (;; attempt = AGAIN) {
-        int64_t soon = msi_deadline(msi_now() < often ? LOOK_MS : SELDOM_MS);
+        int64_t soon = msi_deadline(msi_now() < often ? look_ms : SELDOM_MS);
         struct msi_wait part = msi_slow_part(&try->slow, wait);
         if (soon < part.deadline) part.deadline = soon;
         mst_status st = try_once(group, &part, attempt);
         if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
         if (msi_slow_is_due(&try->slow, wait->deadline)) write_slow(group, &try->slow, wait->deadline);
+        if (look_ms < LOOK_MOST_MS) look_ms *= 2;
         st = msi_group_check_abort(group);
+        if (st == MST_OK) st = check_recovering(group);
         if (st == MST_OK && try->call) st = compare_calls(group, try->call, &try->reported);
         try->given_up = st != MST_OK;
         if (st != MST_OK) return st;

@@ -38,22 +38,24 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
     mst_status st = msi_world_read_events(world, wait);
     int host = st == MST_ERR_STORE_LOST ? msi_world_store_host(world) : -1;
     if (host < 0 || host == world->rank) return st;
-    if (host != world->store_ranks[0] && world->store_ranks[0] >= 0)
-        note_gone(world, world->store_ranks[0], REPLACED);
+    for (int t = 0; t < MSI_STORE_HOSTS && world->store_ranks[t] >= 0 && world->store_ranks[t] != host; t++)
+        note_gone(world, world->store_ranks[t], REPLACED);
     note_gone(world, host, IMPLIED);
     return st;
 }
 
 /* Can a standby take over? */
 static bool has_standby(struct msi_world *world) {
-    return world->standby_port && msi_store_takeovers(world->store) == 0 &&
-           !msi_world_rank_event(world, world->store_ranks[1]);
+    int ranks[2];
+    msi_world_store_ranks(world, ranks);
+    return world->standby_port && ranks[1] >= 0 && !msi_world_rank_event(world, ranks[1]);
 }
 
 static bool keeps_store(void *context) {
     struct msi_world *world = ((const mst_group *)context)->world;
-    return world->hosted &&
-           (has_standby(world) ? world->store_ranks[1] : msi_world_store_host(world)) == world->rank;
+    int ranks[2];
+    msi_world_store_ranks(world, ranks);
+    return world->hosted && ranks[has_standby(world)] == world->rank;
 }
 
 static int64_t takeover_ms(void *context) {

@@ -3,8 +3,11 @@
  * is lost, the standby serves, and the store goes on. See store/server.h.
  *
  * The standby is the first rank of another host, else of another process. Keys of the world:
- *   host      in a world that continues another one: "HOST STANDBY", the ranks; from HOST
- *   standby   the port of the standby, 0: there is none; from STANDBY
+ *   host            in a world that continues another one: "HOST STANDBY", the ranks; from HOST
+ *   standby         "PORT TAKEOVERS" of the standby, with port 0 if there is none; from STANDBY
+ *   standby/N       the rank that became the standby when the N-th one before it was lost or took over; from the
+ *                   first of the survivors of a group that proposes one
+ *   standby/N/port  as standby; from that rank
  */
 #include "base/error.h"
 #include "base/log.h"
@@ -16,15 +19,31 @@
 
 enum { WAIT_MS = 5000 };
 
+/* The rank that serves after t takeovers, or -1. */
+static int server_after(const struct msi_world *world, int t) {
+    return world->hosted && t < MSI_STORE_HOSTS
+               ? atomic_load_explicit(&world->store_ranks[t], memory_order_relaxed)
+               : -1;
+}
+
+static void set_server(struct msi_world *world, int t, int rank) {
+    if (t < MSI_STORE_HOSTS) atomic_store_explicit(&world->store_ranks[t], rank, memory_order_relaxed);
+}
+
 int msi_world_store_host(const struct msi_world *world) {
-    if (!world->hosted) return -1;
-    int takeovers = msi_store_takeovers(world->store);
-    return takeovers < 2 ? world->store_ranks[takeovers] : -1;
+    return world->hosted ? server_after(world, msi_store_takeovers(world->store)) : -1;
 }
 
 void msi_world_store_ranks(const struct msi_world *world, int ranks[2]) {
-    ranks[0] = msi_world_store_host(world);
-    ranks[1] = world->hosted && msi_store_takeovers(world->store) == 0 ? world->store_ranks[1] : -1;
+    int takeovers = world->hosted ? msi_store_takeovers(world->store) : 0;
+    ranks[0] = server_after(world, takeovers);
+    ranks[1] = server_after(world, takeovers + 1);
+}
+
+void msi_world_set_store_ranks(struct msi_world *world, int host, int standby) {
+    set_server(world, 0, host);
+    set_server(world, 1, standby);
+    for (int t = 2; t < MSI_STORE_HOSTS; t++) set_server(world, t, -1);
 }
 
 static int choose(const struct msi_members *members, int host) {
@@ -39,8 +58,8 @@ static int choose(const struct msi_members *members, int host) {
 }
 
 /* Finds out which rank hosts the store, and which one is its standby. */
-static mst_status learn_ranks(struct msi_world *world, bool continues, const struct msi_wait *wait) {
-    int *ranks = world->store_ranks;
+static mst_status learn_ranks(struct msi_world *world, bool continues, const struct msi_wait *wait,
+                              int ranks[2]) {
     char text[48];
     if (!continues) {
         ranks[0] = 0;
@@ -63,52 +82,131 @@ static mst_status learn_ranks(struct msi_world *world, bool continues, const str
     return MST_OK;
 }
 
-/* This rank is the standby: opens it, unless it has one. Tells the others where it is. */
-static mst_status open_standby(struct msi_world *world, const struct msi_settings *settings,
-                               const struct msi_wait *wait, struct msi_address *address) {
-    char text[16];
+/* This rank is the standby of host: opens it, unless it has one. Tells the others where it is. */
+static mst_status open_standby(struct msi_world *world, const struct msi_settings *settings, int host,
+                               const struct msi_wait *wait, const char *key, struct msi_address *address) {
+    char text[32];
     if (!address->port && settings->store_standby &&
         msi_store_stand_by(world->store, address, settings, wait) != MST_OK) {
-        msi_log(group, WARN, "the store will end with rank %d: %s", world->store_ranks[0],
-                mst_last_error()->message);
+        msi_log(group, WARN, "the store will end with rank %d: %s", host, mst_last_error()->message);
         address->port = 0;
     }
-    snprintf(text, sizeof text, "%d", address->port);
-    return msi_world_put(world, wait, "standby", msi_cstr(text));
+    snprintf(text, sizeof text, "%d %d", address->port, msi_store_takeovers(world->store));
+    return msi_world_put(world, wait, key, msi_cstr(text));
 }
 
-static mst_status read_port(struct msi_world *world, const struct msi_wait *wait, int *port) {
+/* Reads where the standby is, and after how many takeovers it was opened. */
+static mst_status read_standby(struct msi_world *world, const struct msi_wait *wait, int standby,
+                               const char *key, int *port, int *takeovers) {
     struct msi_buf value = {0};
-    char text[16];
-    mst_status st = msi_world_get(world, wait, "standby", world->store_ranks[1], &value);
+    char text[32];
+    mst_status st = msi_world_get(world, wait, key, standby, &value);
     snprintf(text, sizeof text, "%.*s", MSI_SHOW(msi_buf_str(&value)));
     msi_buf_free(&value);
-    *port = atoi(text);
+    if (sscanf(text, "%d %d", port, takeovers) != 2 || *takeovers < 0) *port = 0;
     return st;
+}
+
+static void add_to(struct msi_world *world, const struct msi_address *address) {
+    if (msi_store_add_standby(world->store, address) != MST_OK)
+        msi_log(group, WARN, "%s", mst_last_error()->message);
 }
 
 void msi_world_copy_store(struct msi_world *world, struct msi_world *previous,
                           const struct msi_settings *settings) {
     struct msi_wait wait = {msi_deadline(WAIT_MS), NULL};
     struct msi_address address = {.port = 0};
+    int ranks[2], takeovers;
     if (!world->hosted || world->size == 1) return;
-    if (previous && world->store_ranks[0] < 0) return; /* no survivor hosts the store: nobody would tell */
+    ranks[0] = server_after(world, 0);
+    ranks[1] = server_after(world, 1);
+    if (previous && ranks[0] < 0) return; /* no survivor hosts the store: nobody would tell */
     bool continues = strcmp(world->lineage, world->spec.run) != 0;
-    bool stays =
-        previous && world->store_ranks[1] == world->rank; /* it stood by for the previous world, too */
-    mst_status st = learn_ranks(world, continues, &wait);
-    int standby = world->store_ranks[1];
-    if (st != MST_OK || standby < 0) return;
-    snprintf(address.host, sizeof address.host, "%s", world->members.members[standby].address);
-    if (standby == world->rank) {
+    bool stays = previous && ranks[1] == world->rank; /* it stood by for the previous world, too */
+    mst_status st = learn_ranks(world, continues, &wait, ranks);
+    msi_world_set_store_ranks(world, ranks[0], ranks[1]);
+    if (st != MST_OK || ranks[1] < 0) return;
+    snprintf(address.host, sizeof address.host, "%s", world->members.members[ranks[1]].address);
+    if (ranks[1] == world->rank) {
         if (stays) address.port = previous->standby_port;
-        st = open_standby(world, settings, &wait, &address);
+        st = open_standby(world, settings, ranks[0], &wait, "standby", &address);
     } else {
-        st = read_port(world, &wait, &address.port);
+        st = read_standby(world, &wait, ranks[1], "standby", &address.port, &takeovers);
     }
     if (st != MST_OK || address.port <= 0) return;
     world->standby_port = address.port;
-    for (struct msi_world *w = world; w; w = w == world ? previous : w->previous)
-        if (msi_store_add_standby(w->store, &address) != MST_OK)
-            msi_log(group, WARN, "%s", mst_last_error()->message);
+    add_to(world, &address);
+    for (struct msi_world *w = previous; w; w = w->previous) add_to(w, &address);
+}
+
+/* The first survivor of another host, else of another process; -1: none. */
+static int choose_survivor(const mst_group *survivors, int host) {
+    struct msi_world *world = survivors->world;
+    const struct msi_member *members = world->members.members;
+    int other = -1;
+    for (int i = 0; i < survivors->size; i++) {
+        int r = msi_group_global_rank(survivors, i);
+        if (members[r].pid == members[host].pid || msi_world_rank_event(world, r)) continue;
+        if (members[r].host != members[host].host) return r;
+        if (other < 0) other = r;
+    }
+    return other;
+}
+
+/* Agrees with all ranks of the world on its next standby: -1: there is none, or no need for one. */
+static int agree_on_standby(const mst_group *survivors, const struct msi_wait *wait, const char *key) {
+    struct msi_world *world = survivors->world;
+    struct msi_buf value = {0};
+    char text[16] = "";
+    int ranks[2];
+    mst_status st = msi_world_read(world, wait, key, &value);
+    msi_world_store_ranks(world, ranks);
+    bool stands = ranks[1] >= 0 && !msi_world_rank_event(world, ranks[1]);
+    if (st == MST_OK && !value.len && !stands && ranks[0] >= 0) {
+        snprintf(text, sizeof text, "%d", choose_survivor(survivors, ranks[0]));
+        if (text[0] != '-') st = msi_world_put_once(world, wait, key, msi_cstr(text), &value);
+    }
+    snprintf(text, sizeof text, "%.*s", MSI_SHOW(msi_buf_str(&value)));
+    bool agreed = st == MST_OK && value.len;
+    msi_buf_free(&value);
+    int rank = agreed ? atoi(text) : -1;
+    return rank < world->size ? rank : -1;
+}
+
+/* Opens the standby or learns where it is; false if there is none. */
+static bool replace_standby(struct msi_world *world, const struct msi_settings *settings,
+                            const struct msi_wait *wait, const char *key, int standby) {
+    struct msi_address address = {.port = 0};
+    char of_port[64];
+    int takeovers = msi_store_takeovers(world->store);
+    snprintf(of_port, sizeof of_port, "%s/port", key);
+    snprintf(address.host, sizeof address.host, "%s", world->members.members[standby].address);
+    mst_status st = standby == world->rank
+                        ? open_standby(world, settings, msi_world_store_host(world), wait, of_port, &address)
+                        : read_standby(world, wait, standby, of_port, &address.port, &takeovers);
+    if (st != MST_OK || address.port <= 0) return false;
+    set_server(world, takeovers + 1, standby);
+    world->standby_port = address.port;
+    add_to(world, &address);
+    return true;
+}
+
+void msi_world_renew_standby(const mst_group *survivors) {
+    static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER; /* threads may shrink groups at once */
+    struct msi_world *world = survivors->world;
+    struct msi_wait wait = {msi_deadline(WAIT_MS), NULL};
+    struct msi_settings settings;
+    char key[32];
+    if (!world->hosted || world->continued || survivors->size == 1) return;
+    if (msi_settings_load(&settings, NULL) != MST_OK || !settings.store_standby) return;
+    pthread_mutex_lock(&renewing);
+    for (bool replaced = true; replaced && world->standbys < MSI_STORE_HOSTS;) {
+        snprintf(key, sizeof key, "standby/%d", world->standbys);
+        int standby = agree_on_standby(survivors, &wait, key);
+        if (standby < 0) break;
+        world->standbys++;
+        replaced = replace_standby(world, &settings, &wait, key, standby) ||
+                   msi_world_rank_event(world, standby); /* the next one */
+    }
+    pthread_mutex_unlock(&renewing);
 }

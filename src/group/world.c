@@ -152,7 +152,7 @@ static mst_status join_running(struct msi_world *world, const struct msi_setting
         world->spec.rank = given.rank;
         world->spec.world_size = given.size;
         world->first_old = given.first_old;
-        world->store_ranks[0] = world->store_ranks[1] = -1; /* not known yet */
+        msi_world_set_store_ranks(world, -1, -1); /* not known yet */
         msi_continued_run(world->spec.run, world->lineage, given.epoch);
         free(world->lost_ranks);
         st = number_rank(world, settings);
@@ -198,7 +198,7 @@ static mst_status set_up_again(struct msi_world *world, const struct msi_world *
     snprintf(world->lineage, sizeof world->lineage, "%s", previous->lineage);
     snprintf(world->where, sizeof world->where, "%s", previous->where);
     world->first_old = place->first_old;
-    memcpy(world->store_ranks, place->store_ranks, sizeof world->store_ranks);
+    msi_world_set_store_ranks(world, place->store_ranks[0], place->store_ranks[1]);
     world->hosted = previous->hosted;
     world->timeout_ms = msi_group_timeout(previous->all);
     mst_status st = number_rank(world, settings);
@@ -301,6 +301,7 @@ static mst_status open_world(const struct opening *how, mst_group **group) {
     pthread_mutex_init(&world->votes_lock, NULL);
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
+    msi_world_set_store_ranks(world, 0, -1);
     msi_spare_fds_hold();
     st = form_world(world, how, &settings, &backends);
     if (st == MST_OK) st = make_all(world, how, &settings, &backends);

@@ -22,7 +22,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MSI_GROUP_NAME_MAX = 64 };
+enum { MSI_GROUP_NAME_MAX = 64, MSI_STORE_HOSTS = 9 };
 
 /* How a rank was lost. */
 struct msi_lost_rank {
@@ -44,12 +44,15 @@ struct msi_world {
     char prefix[MSI_PREFIX_MAX];
     char where[MSI_ADDRESS_TEXT_MAX]; /* address of its store, for messages */
     int rank, size, timeout_ms;
-    int store_ranks[2]; /* hosts the store; its standby; -1: none of this world. See standby.c */
-    int standby_port;   /* 0: there is no standby */
-    int forks;          /* msi_forks() at the opening: a forked child is not a rank */
-    int streams;        /* connections between two ranks of different hosts; 0: automatic */
-    int64_t slow_s;     /* MUSTER_SLOW_S */
-    int64_t linger_ms;  /* how long the rank that hosts the store waits for the others before it ends */
+    /* [t] hosts the store after t takeovers, and [t + 1] is its standby; -1: none of this world. See standby.c,
+     * which stores it and standby_port; they order nothing (relaxed). */
+    _Atomic int store_ranks[MSI_STORE_HOSTS];
+    _Atomic int standby_port; /* 0: there is no standby */
+    int standbys;             /* that replaced another one; only standby.c */
+    int forks;                /* msi_forks() at the opening: a forked child is not a rank */
+    int streams;              /* connections between two ranks of different hosts; 0: automatic */
+    int64_t slow_s;           /* MUSTER_SLOW_S */
+    int64_t linger_ms;        /* how long the rank that hosts the store waits for the others before it ends */
     struct msi_members members;
     struct msi_endpoint endpoint; /* for ranks of other hosts */
     struct msi_tuning tuning;
@@ -131,7 +134,7 @@ struct msi_place {
     int rank, size;
     char run[MSI_RUN_MAX];
     int first_old;      /* a rank that was in the world before */
-    int store_ranks[2]; /* as in struct msi_world */
+    int store_ranks[2]; /* the first two of struct msi_world */
     /* As in struct msi_join_spec. */
     mst_status (*check)(void *context);
     void *context;
@@ -222,6 +225,10 @@ void msi_world_store_ranks(const struct msi_world *world, int ranks[2]);
 /* If a rank hosts the store: another one keeps a copy of it. Without one, the store ends with that rank. */
 void msi_world_copy_store(struct msi_world *world, struct msi_world *previous,
                           const struct msi_settings *settings);
+/* The survivors of a group replace a standby that is lost or serves now. */
+void msi_world_renew_standby(const mst_group *survivors);
+/* Sets the rank that hosts the store, and its standby. */
+void msi_world_set_store_ranks(struct msi_world *world, int host, int standby);
 
 int msi_group_global_rank(const mst_group *group, int group_rank);
 int msi_group_rank_of(const mst_group *group, int global_rank);

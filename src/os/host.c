@@ -1,5 +1,6 @@
 /* host.c - names and processors of this machine. See host.h; interfaces are in netif.c. */
 #include "os/host.h"
+#include "base/hash.h"
 #include "os/file.h"
 
 #include <pthread.h>
@@ -94,6 +95,18 @@ int msi_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     return msi_forks_known;
+}
+
+uint64_t msi_process_token(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t token;
+    static int forks = -1;
+    pthread_mutex_lock(&lock);
+    if (forks != msi_forks()) msi_random(&token, sizeof token);
+    forks = msi_forks();
+    uint64_t own = token;
+    pthread_mutex_unlock(&lock);
+    return own;
 }
 
 int msi_pid(void) {

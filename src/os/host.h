@@ -22,6 +22,8 @@ const char *msi_host_key(char out[MSI_HOST_KEY_MAX]);
 int msi_forks(void);
 /* The same without a call, valid after msi_forks(). Changes only in a child, before it has threads. */
 __attribute__((visibility("hidden"))) extern int msi_forks_known;
+/* A random number of this process, which its forks do not share. */
+uint64_t msi_process_token(void);
 /* The process id, without a system call. */
 int msi_pid(void);
 

@@ -83,13 +83,6 @@ bool msi_socket_is_local(int fd) {
     return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX;
 }
 
-bool msi_socket_is_own(int fd) {
-    struct ucred peer;
-    socklen_t len = sizeof peer;
-    return msi_socket_is_local(fd) && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
-           peer.pid == getpid();
-}
-
 /* The result of getaddrinfo; NULL, with the reason in *error. */
 static struct addrinfo *resolve(const struct msi_address *address, int flags, int *error) {
     char port[16];

@@ -70,8 +70,6 @@ bool msi_socket_is_silent(int fd, int64_t *next);
 
 /* Is it a Unix socket? Then both ends are on this host. */
 bool msi_socket_is_local(int fd);
-/* Is it a Unix socket whose other end this process has opened? */
-bool msi_socket_is_own(int fd);
 
 /* The other end as "address:port" or "pid 12 on this host", or "?"; returns out. */
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);

@@ -90,7 +90,7 @@ struct msi_conn {
     uint8_t session[MSI_SESSION_BYTES];
     int64_t batch;    /* its number; 0: none */
     int64_t shipped;  /* the number that standbys know */
-    bool of_host;     /* in a session of the process that hosts the server */
+    bool of_host;     /* of a standby: a session of the process that hosts the server */
     size_t repeat_at; /* in done: replies before it were sent in this batch */
 };
 
@@ -136,6 +136,8 @@ void msi_conn_apply_on_disconnect(struct msi_conn *conn);
 void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req);
 /* Is the session to be kept after the connection has ended? */
 bool msi_session_is_kept(struct msi_conn *conn);
+/* Is it a session of this process? Its name begins with the process's token: name_session in tcp_conn.c. */
+bool msi_session_is_own(const struct msi_conn *conn);
 /* After the connection was closed: keeps the session until the client connects again or the time is over. */
 void msi_session_detach(struct msi_conn *conn);
 /* Begins a batch of requests, or repeats it. */

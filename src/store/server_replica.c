@@ -14,9 +14,9 @@ static void add_session(struct msi_buf *out, const struct msi_conn *conn) {
     static const char none[MSI_SESSION_BYTES];
     bool named = conn && conn->in_session;
     struct msi_str id = msi_str(named ? (const char *)conn->session : none, MSI_SESSION_BYTES);
-    msi_store_encode(
-        out, MSI_DIALECT_M,
-        &(struct msi_store_req){.op = MSI_OP_SESSION, .key = id, .number = named && conn->of_host});
+    msi_store_encode(out, MSI_DIALECT_M,
+                     &(struct msi_store_req){
+                         .op = MSI_OP_SESSION, .key = id, .number = named && msi_session_is_own(conn)});
 }
 
 static void add_batch(struct msi_buf *out, const struct msi_conn *conn) {

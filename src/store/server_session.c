@@ -11,6 +11,7 @@
  * gets an error. A client that closes its connection in order ends the session before.
  */
 #include "os/clock.h"
+#include "os/host.h"
 #include "os/socket.h"
 #include "store/server_conn.h"
 #include "wire/cursor.h"
@@ -36,6 +37,11 @@ static void move(struct msi_buf *to, struct msi_buf *from) {
     msi_buf_free(to);
     *to = *from;
     *from = (struct msi_buf){0};
+}
+
+bool msi_session_is_own(const struct msi_conn *conn) {
+    const uint64_t own = msi_process_token();
+    return !memcmp(conn->session, &own, sizeof own);
 }
 
 /* Continues the session of another connection, which may not know yet that it was lost. */
@@ -74,7 +80,6 @@ void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req) {
     }
     memcpy(conn->session, req->key.p, MSI_SESSION_BYTES);
     conn->in_session = true;
-    conn->of_host = msi_socket_is_own(conn->source.fd);
     if (old) take_over(conn, old);
 }
 

@@ -53,7 +53,9 @@ static struct msi_conn *find_session(struct msi_server *server, const struct msi
     if (!memcmp(req->key.p, none, sizeof none)) return &standby->anonymous;
     for (struct msi_list *at = server->detached.next; at != &server->detached; at = at->next) {
         struct msi_conn *conn = msi_container(at, struct msi_conn, node);
-        if (!memcmp(conn->session, req->key.p, MSI_SESSION_BYTES)) return conn;
+        if (memcmp(conn->session, req->key.p, MSI_SESSION_BYTES) != 0) continue;
+        conn->of_host = req->number != 0;
+        return conn;
     }
     struct msi_conn *made = malloc(sizeof *made);
     if (!made) return NULL;

@@ -3,12 +3,14 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "os/host.h"
 #include "os/socket.h"
 #include "wire/cursor.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -251,6 +253,13 @@ static bool add_handshake(struct msi_store_conn *conn) {
     return true;
 }
 
+/* The name begins with the token of the process: a server in the same process knows its own sessions. */
+static void name_session(struct msi_store_conn *conn) {
+    uint64_t token = msi_process_token();
+    msi_random(conn->session, sizeof conn->session);
+    memcpy(conn->session, &token, sizeof token);
+}
+
 /*
  * The server does not continue the session. It forgets a session some time after its connection was lost, as
  * that of a connection that was idle for long. The timeout has not passed since the batch began, so no
@@ -260,7 +269,7 @@ static mst_status end_session(struct msi_store_conn *conn, mst_status why) {
     int64_t age = msi_now() - conn->batch_since;
     mst_status st = lost(conn, 0, "it has given up this client, which was disconnected");
     if (why != MST_ERR_NOT_FOUND || age > msi_socket_timeout() * INT64_C(1000000000)) return st;
-    msi_random(conn->session, sizeof conn->session);
+    name_session(conn);
     conn->has_session = conn->sent_session = false;
     conn->disconnected = true;
     return st;
@@ -495,7 +504,7 @@ static mst_status connect_to(struct msi_store_target *target, const struct msi_w
     }
     made->local = msi_socket_is_local(made->fd);
     if (!made->local) msi_socket_expect(made->fd);
-    msi_random(made->session, sizeof made->session);
+    name_session(made);
     *conn = made;
     return MST_OK;
 }
