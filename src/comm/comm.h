@@ -79,8 +79,8 @@ struct msi_comm_hooks {
     /* Have all ranks that are known to have chosen a backend chosen the same? Does not wait for the
      * others. */
     mst_status (*agree)(void *context, const struct msi_wait *wait);
-    /* The same check during a long wait for an operation that other ranks may never call, and, also before the
-     * wait is long, whether they recover from the loss of a rank instead. */
+    /* The same check during a long wait for an operation that other ranks may never call; also in a shorter
+     * wait, whether they recover from the loss of a rank instead. */
     mst_status (*look)(void *context, const struct msi_waiting *at);
 };
 

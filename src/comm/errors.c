@@ -15,8 +15,8 @@ enum {
     GRACE_MS = 250,   /* after the deadline, to ask which ranks are missing, if the store answers */
     SILENT_MS = 1000, /* between questions to a store that does not answer */
     ACCUSE_MS = 500,  /* a store that does not answer for that time is stopped rather than slow */
-    /* A rank that keeps the store lets the others learn why it fails: its call returns a little later, and its
-     * process ends later. Ranks that wait ask the store more often than every EXIT_MS. */
+    /* A rank that keeps the store lets the others learn why it fails: its call returns a little later, and
+     * its process ends later. Ranks that wait ask the store more often than every EXIT_MS. */
     LEARN_MS = 20,
     EXIT_MS = 500,
     LEARN_LOOK_MS = 5,
@@ -201,7 +201,8 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
             if (takeover) wait.deadline = msi_deadline(takeover);
         }
     } while ((more == MST_OK && silent_host(comm) < 0) || (takeover && msi_now() < wait.deadline));
-    if (msi_comm_has_left(comm, rank)) return msi_comm_say_lost(comm, rank, only_it);
+    if (msi_comm_has_left(comm, rank) || msi_comm_has_ended(comm, rank))
+        return msi_comm_say_lost(comm, rank, only_it);
     if (status == MST_ERR_SYSTEM) return say_own_lack(comm, status, rank, why);
     msi_comm_show(comm, rank, who, sizeof who);
     int host = silent_host(comm);

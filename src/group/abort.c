@@ -46,10 +46,12 @@ mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *r
     return abort_comms(group, &a);
 }
 
-/* The lost rank of which this rank knows, with the thread's error about it; -1: none. The store may not know it
- * yet. */
+/* The lost rank of which this rank knows, with the thread's error about it; -1: none. The store may not
+ * know it yet. */
 static int find_lost(mst_group *group) {
     struct msi_comm *comm = atomic_load_explicit(&group->comm, memory_order_acquire);
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    msi_group_report_ended(group, &wait);
     if (msi_group_check(group, true) == MST_ERR_PEER_LOST) return msi_group_rank_of(group, group->lost);
     if (!comm || msi_comm_check(comm) != MST_ERR_PEER_LOST) return -1;
     int culprit = mst_last_error()->culprit;

@@ -2,6 +2,9 @@
 #include "base/error.h"
 #include "bootstrap/report.h"
 #include "group/choice.h"
+#include "os/pidfd.h"
+
+#include <stdio.h>
 
 /* Runs a request on a key of the world. The value in its reply is appended to value, unless that is NULL. */
 static mst_status run(struct msi_world *world, const struct msi_wait *wait, const char *name,
@@ -69,4 +72,25 @@ mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, c
         st = wait_for(world, name, wait);
         if (st != MST_OK) return st;
     }
+}
+
+static mst_status report_death(struct msi_world *world, const struct msi_wait *wait, int rank) {
+    char line[32];
+    snprintf(line, sizeof line, "D %d\n", rank);
+    return run(world, wait, "events", (struct msi_store_req){.op = MSI_OP_APPEND, .value = msi_cstr(line)},
+               NULL);
+}
+
+mst_status msi_group_report_ended(const mst_group *group, const struct msi_wait *wait) {
+    struct msi_world *world = group->world;
+    const struct msi_member *members = world->members.members, *own = &members[world->rank];
+    mst_status st = MST_OK;
+    for (int i = 0; i < group->size && st == MST_OK; i++) {
+        int r = msi_group_global_rank(group, i);
+        if (members[r].host != own->host || members[r].pid == own->pid) continue;
+        if (msi_world_rank_event(world, r) || !msi_process_has_ended(members[r].pid)) continue;
+        st = msi_world_read_events(world, wait); /* it may have left before it ended */
+        if (st == MST_OK && !msi_world_rank_event(world, r)) st = report_death(world, wait, r);
+    }
+    return st;
 }

@@ -5,8 +5,8 @@
  * The standby is the first rank of another host, else of another process. Keys of the world:
  *   host            in a world that continues another one: "HOST STANDBY", the ranks; from HOST
  *   standby         "PORT TAKEOVERS" of the standby, with port 0 if there is none; from STANDBY
- *   standby/N       the rank that became the standby when the N-th one before it was lost or took over; from the
- *                   first of the survivors of a group that proposes one
+ *   standby/N       the rank that replaces a standby which is lost or serves now, for the N-th time; from the
+ *                   first survivor of a group that proposes one
  *   standby/N/port  as standby; from that rank
  */
 #include "base/error.h"

@@ -8,14 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LISTED_MOST = 8, RECOVERY_MAX = 128 };
+enum { LISTED_MOST = 8, RECOVERY_MAX = 128, PART_MS = 50, PART_MOST_MS = 1000 };
 
 /* A vote that this rank takes part in. */
 struct vote_state {
     const struct msi_vote *vote;
     char in[MSI_KEY_MAX], result[MSI_KEY_MAX], events[MSI_KEY_MAX];
     struct msi_ballot *ballots;
-    int missing; /* ranks that neither take part nor are lost */
+    int missing;     /* ranks that neither take part nor are lost */
+    int64_t part_ms; /* of the next wait */
 };
 
 static void fill_keys(struct vote_state *s, uint64_t number) {
@@ -98,9 +99,12 @@ static mst_status look(struct vote_state *s, struct msi_str line, const struct m
     return st;
 }
 
-/* Waits until there is a result or a rank is lost. */
-static mst_status wait_for_news(struct vote_state *s, const struct msi_wait *wait) {
+/* Waits until there is a result, a rank is lost, or some time has passed. */
+static mst_status wait_for_news(struct vote_state *s, const struct msi_wait *whole) {
     struct msi_world *world = s->vote->group->world;
+    struct msi_wait part = {msi_deadline(s->part_ms), whole->cancel}, *wait = &part;
+    if (s->part_ms < PART_MOST_MS) s->part_ms *= 2;
+    if (whole->deadline < part.deadline) part.deadline = whole->deadline;
     struct msi_str result = msi_cstr(s->result);
     pthread_mutex_lock(&world->lock);
     int64_t seen = world->events_seen;
@@ -111,6 +115,8 @@ static mst_status wait_for_news(struct vote_state *s, const struct msi_wait *wai
     };
     mst_status st = msi_world_exec(world, wait, x, 2);
     msi_store_rpc_free(x, 2);
+    if (st == MST_ERR_TIMEOUT && part.deadline < whole->deadline)
+        st = msi_group_report_ended(s->vote->group, whole);
     return st == MST_ERR_PEER_LOST ? MST_OK : st;
 }
 
@@ -245,7 +251,8 @@ mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wa
 
 mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,
                           struct msi_buf *decision) {
-    struct vote_state s = {.vote = vote, .ballots = calloc((size_t)vote->group->size, sizeof *s.ballots)};
+    struct vote_state s = {
+        .vote = vote, .part_ms = PART_MS, .ballots = calloc((size_t)vote->group->size, sizeof *s.ballots)};
     if (!s.ballots) return msi_fail_memory();
     fill_keys(&s, *vote->number);
     mst_status st = take_part(&s, own, wait, decision);

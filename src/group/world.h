@@ -44,8 +44,8 @@ struct msi_world {
     char prefix[MSI_PREFIX_MAX];
     char where[MSI_ADDRESS_TEXT_MAX]; /* address of its store, for messages */
     int rank, size, timeout_ms;
-    /* [t] hosts the store after t takeovers, and [t + 1] is its standby; -1: none of this world. See standby.c,
-     * which stores it and standby_port; they order nothing (relaxed). */
+    /* [t] hosts the store after t takeovers, and [t + 1] is its standby; -1: none of this world. See
+     * standby.c, which stores it and standby_port; they order nothing (relaxed). */
     _Atomic int store_ranks[MSI_STORE_HOSTS];
     _Atomic int standby_port; /* 0: there is no standby */
     int standbys;             /* that replaced another one; only standby.c */
@@ -328,6 +328,11 @@ mst_status msi_world_fail_store(struct msi_world *world);
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);
 /* The event of a lost rank, as in struct msi_lost_rank; 0: not lost, as far as events were read. */
 char msi_world_rank_event(struct msi_world *world, int rank);
+/*
+ * Tells the store which ranks of the group were processes of this host that have ended. The store knows it from
+ * their connections, unless they ended before they had connected to a standby that took over.
+ */
+mst_status msi_group_report_ended(const mst_group *group, const struct msi_wait *wait);
 
 /*
  * Fails with MST_ERR_PEER_LOST, which blames the rank, if a rank of the group is lost. read: reads new events

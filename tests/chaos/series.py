@@ -24,6 +24,9 @@ class Series(Trial):
         self.delays = [draw.uniform(0, 0.05) for _ in self.victims]
         self.steps = 1000000
 
+    def __str__(self):
+        return super().__str__().replace("CHAOS_TRIAL", "CHAOS_SERIES")
+
 
 class SeriesJob(Job):
     def wait_for(self, rank, word):
