@@ -43,7 +43,7 @@ def run(arguments):
     return layout, [report[:4] for report in reports], [f"{series}: {problem}" for problem in problems]
 
 
-def kill(options):
+def kill(options):  # kills, size, workers, seed, seconds
     """Runs series until enough ranks are killed: (detected, recovered) of each survivor by layout, the kills, the problems."""
     times, problems, killed, begin = collections.defaultdict(list), [], 0, time.monotonic()
     seed = options.seed * 1000003
@@ -70,6 +70,13 @@ def quantiles(values):
     return " | ".join(f"{values[min(len(values) - 1, int(len(values) * q))]:.1f}" for q in (0.5, 0.99, 1))
 
 
+def table(times):
+    """The lines of a table with a row for each layout."""
+    head = "| layout | reports | detected: median | p99 | max | recovered: median | p99 | max |", "|---|---|---|---|---|---|---|---|"
+    return [*head, *(f"| {layout} | {len(some)} | {quantiles(d for d, _ in some)} | {quantiles(r for _, r in some)} |"
+                     for layout, some in sorted(times.items()))]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=10000)
@@ -79,9 +86,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=0, help="begin no run after that time; 0: no limit")
     options = parser.parse_args()
     times, killed, problems = kill(options)
-    print("| layout | reports | detected: median | p99 | max | recovered: median | p99 | max |\n|---|---|---|---|---|---|---|---|")
-    for layout, some in sorted(times.items()):
-        print(f"| {layout} | {len(some)} | {quantiles(d for d, _ in some)} | {quantiles(r for _, r in some)} |")
+    print(*table(times), sep="\n")
     print(f"{killed} kills, {sum(map(len, times.values()))} reports of survivors, {len(problems)} problems")
     sys.exit(bool(problems))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""reliability.py - kills ranks of random programs and measures how the others notice it and go on; then runs soak.py.
+"""reliability.py - measures how the ranks of random programs notice faults and go on; then runs kills.py and soak.py.
 
-  scripts/reliability.py [--trials 20] [--size 8] [--workers 1] [--soak 10000000] [--write docs/reliability.md]
+  scripts/reliability.py [--trials 20] [--size 8] [--workers 1] [--kills 10000] [--soak 10000000] [--write docs/reliability.md]
 
 Each row of the table is a fault and a layout, with --trials runs of tests/chaos/chaos.c. A run fails if a rank hangs, a
 result is wrong, a survivor blames a rank that lives, or its message and its culprit differ; the script then prints its
@@ -20,6 +20,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 os.environ.setdefault("MUSTER_BUILD_DIR", str(SOURCE / "build"))
 os.environ.setdefault("MUSTER_SOURCE_DIR", str(SOURCE))
 sys.path[:0] = [str(SOURCE / "tests"), str(SOURCE / "tests/chaos")]
+import kills  # noqa: E402
 from soak import ALLOWED, soak  # noqa: E402
 from trial import TIMEOUT, Case, Trial, blames_other, play  # noqa: E402
 
@@ -58,6 +59,14 @@ it, does not have this fault. Or a rank is stopped, and that survivor was the fi
 
 | fault | layout | detected: median | p99 | max | recovered: median | p99 | max | example |
 |---|---|---|---|---|---|---|---|---|
+"""
+KILLS = """
+## One kill after the other
+
+`scripts/kills.py` kills the ranks of a run with SIGKILL until one is left; the others shrink the world, or a group, after each kill. Every
+survivor must name the killed rank each time. {killed:,} kills, {reports:,} reports of survivors. {problems}
+
+{rows}
 """
 SOAK = """
 ## Soak
@@ -98,6 +107,15 @@ def measure(pool, options, name, fault, where, layout):
     return row, (len(jobs) * fault["victims"], len(jobs), sum(others for *_, others in results)), problems
 
 
+def describe_kills(options):
+    """The section about kills, and its problems."""
+    options.seconds = 0
+    times, killed, problems = kills.kill(options)
+    verdict = f"{len(problems)} of the runs went wrong: see the end." if problems else \
+        "No rank hung, no result was wrong, nothing was left, and each report named the right rank."
+    return KILLS.format(killed=killed, reports=sum(map(len, times.values())), problems=verdict, rows="\n".join(kills.table(times))), problems
+
+
 def describe_soak(options):
     """The section about the soak, and its problems."""
     rate, rows, problems = soak(options.soak, options.size)
@@ -112,6 +130,7 @@ def main():
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--size", type=int, default=8)
     parser.add_argument("--workers", type=int, default=1, help="runs at a time")
+    parser.add_argument("--kills", type=int, default=10000)
     parser.add_argument("--soak", type=int, default=10_000_000, help="operations of the soak")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", type=pathlib.Path)
@@ -126,8 +145,10 @@ def main():
                 rows.append(row)
                 counts, problems = [a + b for a, b in zip(counts, more)], problems + found
                 print(row, *found, sep="\n", flush=True)
-    section, found = describe_soak(options)
-    problems += found
+    sections = ""
+    for describe in describe_kills, describe_soak:
+        section, found = describe(options)
+        sections, problems = sections + section, problems + found
     faults, runs, others = counts
     verdict = f"{others} survivors named another survivor. " + (
         f"There were {len(problems)} problems, which are listed at the end." if problems else
@@ -136,8 +157,8 @@ def main():
     text = HEAD.format(trials=options.trials, size=options.size, machine=machine, faults=faults, runs=runs, problems=verdict)
     if options.write:
         wrong = ["", "## What went wrong", "", *(f"- {problem}" for problem in problems)] if problems else []
-        options.write.write_text("\n".join([text.rstrip("\n"), *rows, section.rstrip("\n"), *wrong]) + "\n")
-    print(section, f"{faults} faults in {runs} runs. {verdict}", sep="\n")
+        options.write.write_text("\n".join([text.rstrip("\n"), *rows, sections.rstrip("\n"), *wrong]) + "\n")
+    print(sections, f"{faults} faults in {runs} runs. {verdict}", sep="\n")
     sys.exit(bool(problems))
 
 

@@ -329,8 +329,8 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
 /* The event of a lost rank, as in struct msi_lost_rank; 0: not lost, as far as events were read. */
 char msi_world_rank_event(struct msi_world *world, int rank);
 /*
- * Tells the store which ranks of the group were processes of this host that have ended. The store knows it from
- * their connections, unless they ended before they had connected to a standby that took over.
+ * Tells the store which ranks of the group were processes of this host that have ended. The store knows it
+ * from their connections, unless they ended before they had connected to a standby that took over.
  */
 mst_status msi_group_report_ended(const mst_group *group, const struct msi_wait *wait);
 
