@@ -169,31 +169,49 @@ static void tell_recovery(struct msi_world *world, const char *call) {
 }
 
 static mst_status fail_recovering(mst_group *group, int rank, const char *call) {
+    static const char *const remedy = "call it on this rank, too; the group must be recreated";
     struct msi_world *world = group->world;
     char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32];
     int cause = first_lost(world);
-    mst_status st = msi_fail(MST_ERR_PEER_LOST, "call it on this rank, too; the group must be recreated",
-                             "%s %s, and %s, for which this call waits, is in %.60s",
-                             msi_rank_show(group, cause, dead, sizeof dead),
-                             msi_world_rank_event(world, cause) == 'L' ? "has left" : "died",
-                             msi_rank_show(group, rank, who, sizeof who), call);
+    msi_rank_show(group, rank, who, sizeof who);
+    if (cause < 0)
+        return msi_blame(
+            msi_fail(MST_ERR_PEER_LOST, remedy, "%s, for which this call waits, is in %.60s", who, call),
+            rank);
+    mst_status st =
+        msi_fail(MST_ERR_PEER_LOST, remedy, "%s %s, and %s, for which this call waits, is in %.60s",
+                 msi_rank_show(group, cause, dead, sizeof dead),
+                 msi_world_rank_event(world, cause) == 'L' ? "has left" : "died", who, call);
     return msi_blame(st, cause);
 }
 
+/* Does a thread of this rank wait in a vote that ends calls? */
+static bool takes_part(struct msi_world *world) {
+    pthread_mutex_lock(&world->votes_lock);
+    bool any = world->votes > 0;
+    pthread_mutex_unlock(&world->votes_lock);
+    return any;
+}
+
 mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at) {
+    struct msi_world *world = group->world;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    mst_status st = MST_OK;
-    if (first_lost(group->world) < 0) return MST_OK;
-    for (int i = 0; i < at->n_awaited && i < MSI_AWAITED_MOST && st == MST_OK; i++) {
-        int rank = msi_group_global_rank(group, at->awaited[i]);
-        struct msi_buf call = {0};
-        char name[32], text[64];
-        snprintf(name, sizeof name, "recovers/%d", rank);
-        if (msi_world_read(group->world, &wait, name, &call) == MST_OK && call.len)
-            st = fail_recovering(group, rank, msi_str_copy(msi_buf_str(&call), text, sizeof text));
-        msi_buf_free(&call);
+    struct msi_store_rpc x[MSI_AWAITED_MOST] = {{.req = {.op = 0}}};
+    char keys[MSI_AWAITED_MOST][MSI_KEY_MAX], call[64];
+    int n = 0, ranks[MSI_AWAITED_MOST];
+    /* Without a loss the others may wait for that thread only. */
+    if (first_lost(world) < 0 && takes_part(world)) return MST_OK;
+    for (; n < at->n_awaited && n < MSI_AWAITED_MOST; n++) {
+        ranks[n] = msi_group_global_rank(group, at->awaited[n]);
+        x[n].req = msi_read_request(msi_key(keys[n], "%srecovers/%d", world->prefix, ranks[n]));
     }
-    return st;
+    mst_status st = n ? msi_world_exec(world, &wait, x, (size_t)n) : MST_OK;
+    int found = -1;
+    for (int i = 0; i < n && st == MST_OK && found < 0; i++)
+        if (msi_store_reply_value(&x[i]).n) found = i;
+    if (found >= 0) msi_str_copy(msi_store_reply_value(&x[found]), call, sizeof call);
+    msi_store_rpc_free(x, (size_t)n);
+    return found < 0 ? MST_OK : fail_recovering(group, ranks[found], call);
 }
 
 static mst_status take_part(struct vote_state *s, struct msi_str own, const struct msi_wait *wait,
@@ -204,7 +222,7 @@ static mst_status take_part(struct vote_state *s, struct msi_str own, const stru
     mst_status st = line.failed ? msi_fail_memory() : look(s, msi_buf_str(&line), wait, decision);
     bool told = false;
     while (st == MST_OK && !decision->len && !decision->failed) {
-        if (!told && first_lost(world) >= 0) {
+        if (!told && (s->vote->ends_calls || first_lost(world) >= 0)) {
             tell_recovery(world, s->vote->call);
             told = true;
         }
