@@ -23,7 +23,7 @@ enum { REPLACED = (1 << 30) - 1, NOTED, IMPLIED = INT_MAX };
 static void note_gone(struct msi_world *world, int rank, int order) {
     const struct msi_member *members = world->members.members;
     int host = msi_world_store_host(world);
-    bool silent = host >= 0 && members[rank].host == members[host].host && msi_store_is_silent(world->store);
+    bool silent = host >= 0 && members[rank].host == members[host].host && msi_world_store_is_silent(world);
     pthread_mutex_lock(&world->lock);
     struct msi_lost_rank *lost = &world->lost_ranks[rank];
     bool earlier = order == REPLACED ? lost->order > REPLACED : lost->order == IMPLIED && order == NOTED;
@@ -45,10 +45,22 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
     return st;
 }
 
+/* Is a rank lost with the host of that rank? */
+static bool has_lost_host_of(struct msi_world *world, int rank) {
+    const struct msi_member *members = world->members.members;
+    bool lost = false;
+    pthread_mutex_lock(&world->lock);
+    for (int r = 0; r < world->size; r++)
+        lost |= world->lost_ranks[r].silent && members[r].host == members[rank].host;
+    pthread_mutex_unlock(&world->lock);
+    return lost;
+}
+
 /* Can a standby take over? */
 static bool has_standby(struct msi_world *world) {
+    int standby = world->store_ranks[1];
     return world->standby_port && msi_store_takeovers(world->store) == 0 &&
-           !msi_world_rank_event(world, world->store_ranks[1]);
+           !msi_world_rank_event(world, standby) && !has_lost_host_of(world, standby);
 }
 
 static bool keeps_store(void *context) {
@@ -110,7 +122,7 @@ static bool is_acknowledged(void *context, int rank) {
  */
 static bool ended_because_of_store(struct msi_world *world, int rank) {
     const struct msi_member *members = world->members.members;
-    if (members[rank].host != members[world->rank].host || !msi_store_is_silent(world->store)) return false;
+    if (members[rank].host != members[world->rank].host || !msi_world_store_is_silent(world)) return false;
     bool reported = false;
     pthread_mutex_lock(&world->lock);
     for (int r = 0; r < world->size; r++)
