@@ -35,10 +35,12 @@ class Network(network.NetworkCase):
             for fault in faults:
                 for mode in "stop", "shrink", "group":
                     self.play(NetworkTrial(seed, mode, fault))
+        self.assert_nothing_left()
 
     def test_again(self):
         for _ in range(TRIALS or 1):
             self.play(NetworkTrial(**json.loads(TRIAL)))
+        self.assert_nothing_left()
 
     def test_harmless(self):
         self.trials("outage", "reset_store")
