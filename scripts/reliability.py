@@ -5,7 +5,8 @@
 
 Each row of the table is a fault and a layout, with --trials runs of tests/chaos/chaos.c. A run fails if a rank hangs, a
 result is wrong, a survivor blames a rank that lives, or its message and its culprit differ; the script then prints its
-arguments, which repeat the run: CHAOS_TRIAL='{…}' tests/chaos/test_chaos.py. Needs a build with tests in build/.
+arguments, which repeat the run: CHAOS_TRIAL='{…}' tests/chaos/test_chaos.py, or test_network.py for faults of the network,
+which need root and ss. Needs a build with tests in build/.
 """
 
 import argparse
@@ -14,13 +15,16 @@ import os
 import pathlib
 import platform
 import random
+import shutil
 import sys
+import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 os.environ.setdefault("MUSTER_BUILD_DIR", str(SOURCE / "build"))
 os.environ.setdefault("MUSTER_SOURCE_DIR", str(SOURCE))
 sys.path[:0] = [str(SOURCE / "tests"), str(SOURCE / "tests/chaos")]
 import kills  # noqa: E402
+import network  # noqa: E402
 from soak import ALLOWED, soak  # noqa: E402
 from trial import TIMEOUT, Case, Trial, blames_other, play  # noqa: E402
 
@@ -43,10 +47,25 @@ LAYOUTS = {
         ("rank 0 hosts the store", {"launched": False, "hosted": True}),
     )
 }
+NETWORK_FAULTS = {
+    f"host cut off for less than {network.OUTAGE:.1f} s": {"fault": "outage"},
+    "host cut off, its link is down": {"fault": "cut"},
+    "host cut off, packets are dropped": {"fault": "partition"},
+    "reset of connections to the store": {"fault": "reset_store"},
+    "reset of a connection between two ranks": {"fault": "reset_link"},
+}
+NETWORK_LAYOUTS = {
+    f"three hosts in namespaces, {store}": {"hosts": "aabbcc", **how}
+    for store, how in (
+        ("`muster run`", {"launched": True}),
+        ("the store outlives the ranks", {"launched": False, "hosted": False}),
+        ("rank 0 hosts the store", {"launched": False, "hosted": True}),
+    )
+}
 HEAD = """# What happens when ranks die
 
 Written by `scripts/reliability.py --trials {trials} --size {size}` on {machine}. Hosts are simulated: ranks of different hosts
-exchange data by TCP. Every run is a random mix of all collectives and messages of 4 bytes to 16 MiB, blocking and not, with memory of
+exchange data by TCP. Hosts in namespaces have network namespaces with {timeout} s as `MUSTER_TCP_TIMEOUT_S`, and two ranks each. Every run is a random mix of all collectives and messages of 4 bytes to 16 MiB, blocking and not, with memory of
 `malloc` and of `mst_alloc`, in one or three threads with two groups each, with verified results. Times are in milliseconds, from the first
 fault. *Detected*: a survivor's call returns the error. *Recovered*: its next call succeeds, after `mst_shrink_world` and the agreement on
 the step to repeat. Under `muster run` the launcher may end the ranks before they notice a death.
@@ -54,6 +73,10 @@ the step to repeat. Under `muster run` the launcher may end the ranks before the
 In two cases a survivor may name another survivor, which ended or shrank the group because of the fault. The store is lost, or rank 0
 hosts it, and that survivor ended before the others had read in the store which rank died; a store that outlives the ranks, as `muster run` has
 it, does not have this fault. Or a rank is stopped, and that survivor was the first to reach its deadline.
+
+If a host is cut off, the ranks of both sides get an error, and those that still have the store, or its standby, recover. After the reset of
+a connection between two ranks all ranks are alive and recover; ranks that did not use the connection may name a rank that ended or recovers
+because of it.
 
 {faults} faults in {runs} runs. {problems}
 
@@ -79,6 +102,10 @@ launcher grow after a warm-up, or if a result is wrong. {figures}
 def run(arguments):
     """One trial in a process of its own."""
     seed, mode, size, how = arguments
+    if how["fault"] in network.FAULTS:
+        with network.NetworkCase() as case:
+            trial = network.NetworkTrial(seed, mode, **how)
+            return str(trial), *network.play(case, trial), 0
     with Case() as case:
         trial = Trial(seed, mode, size=size, **how)
         survivors, problems = play(case, trial)
@@ -104,7 +131,28 @@ def measure(pool, options, name, fault, where, layout):
     example = next((s.message for s in survivors if s.message), "").replace("|", "\\|")
     row = (f"| {name} | {where} | {quantiles([s.detected for s in survivors])} | {quantiles([s.recovered for s in survivors])} "
            f"| {example} |")
-    return row, (len(jobs) * fault["victims"], len(jobs), sum(others for *_, others in results)), problems
+    return row, (len(jobs) * fault.get("victims", 1), len(jobs), sum(others for *_, others in results)), problems
+
+
+def can_change_networks():
+    """Whether this process can make network namespaces and reset connections."""
+    try:
+        with network.NetworkCase():
+            return bool(shutil.which("ss"))
+    except unittest.SkipTest as reason:
+        print(f"without faults of the network: {reason}")
+        return False
+
+
+def rows_of_table():
+    """The faults and layouts to measure."""
+    for name, fault in FAULTS.items():
+        for where, layout in LAYOUTS.items():
+            if fault["fault"] != "store" or not layout["launched"]:  # else the ranks end with their launcher
+                yield name, fault, where, layout
+    for name, fault in NETWORK_FAULTS.items() if can_change_networks() else ():
+        for where, layout in NETWORK_LAYOUTS.items():
+            yield name, fault, where, layout
 
 
 def describe_kills(options):
@@ -137,14 +185,11 @@ def main():
     options = parser.parse_args()
     rows, counts, problems = [], (0, 0, 0), []
     with concurrent.futures.ProcessPoolExecutor(options.workers) as pool:
-        for name, fault in FAULTS.items():
-            for where, layout in LAYOUTS.items():
-                if fault["fault"] == "store" and layout["launched"]:
-                    continue  # the ranks end with their launcher
-                row, more, found = measure(pool, options, name, fault, where, layout)
-                rows.append(row)
-                counts, problems = [a + b for a, b in zip(counts, more)], problems + found
-                print(row, *found, sep="\n", flush=True)
+        for name, fault, where, layout in rows_of_table():
+            row, more, found = measure(pool, options, name, fault, where, layout)
+            rows.append(row)
+            counts, problems = [a + b for a, b in zip(counts, more)], problems + found
+            print(row, *found, sep="\n", flush=True)
     sections = ""
     for describe in describe_kills, describe_soak:
         section, found = describe(options)
@@ -154,7 +199,8 @@ def main():
         f"There were {len(problems)} problems, which are listed at the end." if problems else
         "No rank hung, no result was wrong, and no other error was unexpected.")
     machine = f"{os.cpu_count()} processors, {platform.machine()}"
-    text = HEAD.format(trials=options.trials, size=options.size, machine=machine, faults=faults, runs=runs, problems=verdict)
+    text = HEAD.format(trials=options.trials, size=options.size, machine=machine, faults=faults, runs=runs, problems=verdict,
+                       timeout=network.TIMEOUT)
     if options.write:
         wrong = ["", "## What went wrong", "", *(f"- {problem}" for problem in problems)] if problems else []
         options.write.write_text("\n".join([text.rstrip("\n"), *rows, sections.rstrip("\n"), *wrong]) + "\n")

@@ -52,8 +52,9 @@ struct msi_comm_hooks {
     mst_status (*refresh)(void *context, const struct msi_wait *wait);
     /* Is this rank the last one that can serve the store: its standby, or its host without a standby? */
     bool (*keeps_store)(void *context);
-    /* If the store does not answer: how long another rank may take to serve it; 0: none will. */
-    int64_t (*takeover_ms)(void *context);
+    /* If a connection to the store is lost: how long it may take to be restored, perhaps to a standby; else
+     * 0. */
+    int64_t (*restore_ms)(void *context);
     /* The group rank that hosts the store; -1: none of the group. */
     int (*store_host)(void *context);
     /* Is the group rank known to have died or left? */

@@ -103,6 +103,8 @@ struct msi_comm {
         _Atomic int64_t until; /* when questions to the store must end, because of a deadline; 0: no matter */
         _Atomic int64_t asked; /* when the last question to the store began */
         _Atomic int64_t silent_since; /* when the first one began that it has not answered; 0: it answers */
+        /* The ranks that hosted the store when these questions began; a standby may have taken over. */
+        _Atomic int asked_host, silent_host;
         int told; /* store_host: lost ranks of which the others have had time to learn; -1: of a failure */
         bool connecting; /* the collective under way waits for links, and so for the store */
     } waiting;

@@ -22,32 +22,45 @@ enum {
     LEARN_LOOK_MS = 5,
 };
 
+/* Since when the store has not answered; 0: it answers, or a standby has taken over meanwhile. */
+static int64_t silent_since(const struct msi_comm *comm) {
+    int64_t since = atomic_load_explicit(&comm->waiting.silent_since, memory_order_relaxed);
+    int host = atomic_load_explicit(&comm->waiting.silent_host, memory_order_relaxed);
+    return since && host == comm->hooks.store_host(comm->hooks.context) ? since : 0;
+}
+
 bool msi_comm_may_ask(struct msi_comm *comm, int most_ms, struct msi_wait *wait) {
     int64_t now = msi_now(), end = now + (int64_t)most_ms * 1000000;
     int64_t until = atomic_load_explicit(&comm->waiting.until, memory_order_relaxed);
-    bool silent = atomic_load_explicit(&comm->waiting.silent_since, memory_order_relaxed) != 0;
+    bool silent = silent_since(comm) != 0;
     if (until && !silent) until += (int64_t)GRACE_MS * 1000000;
     if (until && until <= now) return false;
     if (silent &&
         now < atomic_load_explicit(&comm->waiting.asked, memory_order_relaxed) + (int64_t)SILENT_MS * 1000000)
         return false;
     atomic_store_explicit(&comm->waiting.asked, now, memory_order_relaxed);
+    atomic_store_explicit(&comm->waiting.asked_host, comm->hooks.store_host(comm->hooks.context),
+                          memory_order_relaxed);
     *wait = (struct msi_wait){until && until < end ? until : end, NULL};
     return true;
 }
 
 mst_status msi_comm_asked(struct msi_comm *comm, mst_status status) {
     _Atomic int64_t *since = &comm->waiting.silent_since;
-    if (status != MST_ERR_TIMEOUT)
+    if (status != MST_ERR_TIMEOUT) {
         atomic_store_explicit(since, 0, memory_order_relaxed);
-    else if (!atomic_load_explicit(since, memory_order_relaxed))
+    } else if (!silent_since(comm)) {
+        atomic_store_explicit(&comm->waiting.silent_host,
+                              atomic_load_explicit(&comm->waiting.asked_host, memory_order_relaxed),
+                              memory_order_relaxed);
         atomic_store_explicit(since, atomic_load_explicit(&comm->waiting.asked, memory_order_relaxed),
                               memory_order_relaxed);
+    }
     return status;
 }
 
 static bool store_is_silent(const struct msi_comm *comm) {
-    int64_t since = atomic_load_explicit(&comm->waiting.silent_since, memory_order_relaxed);
+    int64_t since = silent_since(comm);
     return since && msi_now() - since >= (int64_t)ACCUSE_MS * 1000000;
 }
 
@@ -183,7 +196,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     char who[200], store[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
     int pause = 1; /* the store usually learns of a death within a millisecond */
-    int64_t takeover = 0;
+    int64_t restoring = 0;
     mst_status more;
     do {
         /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
@@ -196,11 +209,11 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         if (other >= 0) return msi_comm_say_lost(comm, other, false);
         more = msi_wait_pause(&wait, pause, "");
         pause = pause * 2 < CUT_OFF_MS / 10 ? pause * 2 : CUT_OFF_MS / 10;
-        if (takeover == 0 && silent_host(comm) >= 0) { /* the store may tell the cause soon */
-            takeover = comm->hooks.takeover_ms(context);
-            if (takeover) wait.deadline = msi_deadline(takeover);
+        if (restoring == 0) { /* the store may tell the cause soon */
+            restoring = comm->hooks.restore_ms(context);
+            if (restoring) wait.deadline = msi_deadline(restoring);
         }
-    } while ((more == MST_OK && silent_host(comm) < 0) || (takeover && msi_now() < wait.deadline));
+    } while (more == MST_OK || (restoring && msi_now() < wait.deadline));
     if (msi_comm_has_left(comm, rank) || msi_comm_has_ended(comm, rank))
         return msi_comm_say_lost(comm, rank, only_it);
     if (status == MST_ERR_SYSTEM) return say_own_lack(comm, status, rank, why);

@@ -47,7 +47,7 @@ static mst_status decide(void *context, const struct msi_ballot *ballots, struct
 }
 
 mst_status msi_group_agree_flags(mst_group *group, const struct msi_wait *wait, uint64_t *flags) {
-    struct msi_vote vote = {group, "agree", "mst_agree", &group->agreements, decide, group};
+    struct msi_vote vote = {group, "agree", "mst_agree", &group->agreements, decide, group, false};
     struct msi_buf own = {0}, decision = {0};
     char text[64];
     int lost = -1;

@@ -126,8 +126,8 @@ static mst_status compare_calls(mst_group *group, const struct msi_op_call *call
 }
 
 /* Fails if a rank that has not arrived recovers from the loss of another one instead. */
-static mst_status check_recovering(mst_group *group) {
-    struct msi_waiting at = {.late = true};
+static mst_status check_recovering(mst_group *group, bool late) {
+    struct msi_waiting at = {.late = late};
     uint64_t *arrived = calloc((size_t)group->size, sizeof *arrived);
     if (!arrived) return msi_fail_memory();
     mst_status st = read_progress(group, arrived);
@@ -156,8 +156,8 @@ struct try {
 /* Tries until the deadline. Looks around from time to time, and writes a line if it waits for long. */
 static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum attempt attempt,
                           struct try *try) {
-    enum { SELDOM_MS = 800, OFTEN_MS = 2000 };
-    int64_t often = msi_deadline(OFTEN_MS), look_ms = LOOK_MS;
+    enum { SELDOM_MS = 800, OFTEN_MS = 2000, LATE_MS = 400 };
+    int64_t often = msi_deadline(OFTEN_MS), late = msi_deadline(LATE_MS), look_ms = LOOK_MS;
     for (;; attempt = AGAIN) {
         int64_t soon = msi_deadline(msi_now() < often ? look_ms : SELDOM_MS);
         struct msi_wait part = msi_slow_part(&try->slow, wait);
@@ -167,7 +167,7 @@ static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum at
         if (msi_slow_is_due(&try->slow, wait->deadline)) write_slow(group, &try->slow, wait->deadline);
         if (look_ms < LOOK_MOST_MS) look_ms *= 2;
         st = msi_group_check_abort(group);
-        if (st == MST_OK) st = check_recovering(group);
+        if (st == MST_OK) st = check_recovering(group, msi_now() > late);
         if (st == MST_OK && try->call) st = compare_calls(group, try->call, &try->reported);
         try->given_up = st != MST_OK;
         if (st != MST_OK) return st;

@@ -4,6 +4,7 @@
 #include "engine/engines.h"
 #include "group/choice.h"
 #include "group/vote.h"
+#include "os/socket.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ enum { REPLACED = (1 << 30) - 1, NOTED, IMPLIED = INT_MAX };
 static void note_gone(struct msi_world *world, int rank, int order) {
     const struct msi_member *members = world->members.members;
     int host = msi_world_store_host(world);
-    bool silent = host >= 0 && members[rank].host == members[host].host && msi_store_is_silent(world->store);
+    bool silent = host >= 0 && members[rank].host == members[host].host && msi_world_store_is_silent(world);
     pthread_mutex_lock(&world->lock);
     struct msi_lost_rank *lost = &world->lost_ranks[rank];
     bool earlier = order == REPLACED ? lost->order > REPLACED : lost->order == IMPLIED && order == NOTED;
@@ -44,11 +45,23 @@ static mst_status refresh(void *context, const struct msi_wait *wait) {
     return st;
 }
 
+/* Is a rank lost with the host of that rank? */
+static bool has_lost_host_of(struct msi_world *world, int rank) {
+    const struct msi_member *members = world->members.members;
+    bool lost = false;
+    pthread_mutex_lock(&world->lock);
+    for (int r = 0; r < world->size; r++)
+        lost |= world->lost_ranks[r].silent && members[r].host == members[rank].host;
+    pthread_mutex_unlock(&world->lock);
+    return lost;
+}
+
 /* Can a standby take over? */
 static bool has_standby(struct msi_world *world) {
     int ranks[2];
     msi_world_store_ranks(world, ranks);
-    return world->standby_port && ranks[1] >= 0 && !msi_world_rank_event(world, ranks[1]);
+    return world->standby_port && ranks[1] >= 0 && !msi_world_rank_event(world, ranks[1]) &&
+           !has_lost_host_of(world, ranks[1]);
 }
 
 static bool keeps_store(void *context) {
@@ -58,9 +71,10 @@ static bool keeps_store(void *context) {
     return world->hosted && ranks[has_standby(world)] == world->rank;
 }
 
-static int64_t takeover_ms(void *context) {
+static int64_t restore_ms(void *context) {
     struct msi_world *world = ((const mst_group *)context)->world;
-    return has_standby(world) && msi_store_is_restoring(world->store) ? TAKEOVER_MS : 0;
+    if (!msi_store_is_restoring(world->store)) return 0;
+    return has_standby(world) ? TAKEOVER_MS : msi_socket_grace_ms();
 }
 
 static int store_host(void *context) {
@@ -104,9 +118,25 @@ static bool is_acknowledged(void *context, int rank) {
     return is;
 }
 
+/*
+ * Has a rank of this host ended after this host lost the store with its network? Probably because of that: it
+ * is not to blame. What the store has reported before counts.
+ */
+static bool ended_because_of_store(struct msi_world *world, int rank) {
+    const struct msi_member *members = world->members.members;
+    if (members[rank].host != members[world->rank].host || !msi_world_store_is_silent(world)) return false;
+    bool reported = false;
+    pthread_mutex_lock(&world->lock);
+    for (int r = 0; r < world->size; r++)
+        reported |= world->lost_ranks[r].order && world->lost_ranks[r].order < REPLACED;
+    pthread_mutex_unlock(&world->lock);
+    return !reported;
+}
+
 static mst_status say_lost(void *context, int rank, bool only_it) {
     mst_group *group = context;
     int global = msi_group_global_rank(group, rank);
+    if (ended_because_of_store(group->world, global)) return msi_world_fail_store(group->world);
     /* Stored when the store is lost; orders nothing. */
     if (atomic_load_explicit(&group->world->cut_off, memory_order_relaxed))
         note_gone(group->world, global, NOTED);
@@ -226,8 +256,8 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
     struct msi_comm_hooks hooks = {
-        group,    msi_group_exec, refresh,  keeps_store,     takeover_ms, store_host, is_gone,
-        has_died, unreported,     reported, is_acknowledged, say_lost,    global,     address,
+        group,    msi_group_exec, refresh,  keeps_store,     restore_ms, store_host, is_gone,
+        has_died, unreported,     reported, is_acknowledged, say_lost,   global,     address,
         show,     agree,          look};
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);

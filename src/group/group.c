@@ -272,7 +272,7 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
 static mst_status fail_silent(const mst_group *group, int rank) {
     char show[96];
     const struct msi_member *m = &group->world->members.members[rank];
-    if (msi_store_is_silent(group->world->store))
+    if (msi_world_store_is_silent(group->world))
         return msi_world_fail_store(group->world); /* its host, too */
     mst_status st =
         msi_fail(MST_ERR_PEER_LOST, "check that host and the network",

@@ -99,7 +99,7 @@ static mst_status admit(struct reform *f) {
 }
 
 static struct msi_vote vote_of(struct reform *f) {
-    return (struct msi_vote){f->world->all, "reform", f->call, &f->world->reforms, decide, f};
+    return (struct msi_vote){f->world->all, "reform", f->call, &f->world->reforms, decide, f, f->added < 0};
 }
 
 /*

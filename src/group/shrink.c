@@ -53,7 +53,7 @@ mst_status msi_group_fail_excluded(const mst_group *group) {
 
 mst_status msi_group_shrink(mst_group *group, const struct msi_wait *wait, const mst_group_options *options,
                             mst_group **survivors) {
-    struct msi_vote vote = {group, "shrink", "mst_shrink_group", &group->shrinks, decide, group};
+    struct msi_vote vote = {group, "shrink", "mst_shrink_group", &group->shrinks, decide, group, true};
     struct msi_buf decision = {0};
     int *ranks = malloc((size_t)group->size * sizeof *ranks), n = 0;
     mst_status st =

@@ -34,6 +34,12 @@ int msi_world_store_host(const struct msi_world *world) {
     return world->hosted ? server_after(world, msi_store_takeovers(world->store)) : -1;
 }
 
+bool msi_world_store_is_silent(const struct msi_world *world) {
+    const struct msi_member *members = world->members.members;
+    int host = msi_world_store_host(world);
+    return msi_store_is_silent(world->store) && (host < 0 || members[host].host != members[world->rank].host);
+}
+
 void msi_world_store_ranks(const struct msi_world *world, int ranks[2]) {
     int takeovers = world->hosted ? msi_store_takeovers(world->store) : 0;
     ranks[0] = server_after(world, takeovers);

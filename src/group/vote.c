@@ -182,38 +182,57 @@ static bool is_member(struct msi_world *world, const char *id) {
     return is;
 }
 
-/* text is the value of recovers/RANK. A vote that does not need this rank may be over soon. */
+/* Does a thread of this rank wait in a vote that ends calls? */
+static bool takes_part(struct msi_world *world) {
+    pthread_mutex_lock(&world->votes_lock);
+    bool any = world->votes > 0;
+    pthread_mutex_unlock(&world->votes_lock);
+    return any;
+}
+
+/*
+ * text is the value of recovers/RANK. Before the call has waited for long it fails only if the vote needs this
+ * rank: another vote may be over soon. Without a loss the others may wait for another thread of this rank.
+ */
 static mst_status fail_recovering(mst_group *group, int rank, const char *text, bool late) {
+    static const char *const remedy = "call it on this rank, too; the group must be recreated";
     struct msi_world *world = group->world;
     char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32], id[sizeof group->id], call[61];
     int cause;
-    if (sscanf(text, "%d %47s %60s", &cause, id, call) != 3 || cause < 0 || cause >= world->size)
-        return MST_OK;
-    if (!late && !is_member(world, id)) return MST_OK;
-    mst_status st = msi_fail(MST_ERR_PEER_LOST, "call it on this rank, too; the group must be recreated",
-                             "%s %s, and %s, for which this call waits, is in %s",
+    if (sscanf(text, "%d %47s %60s", &cause, id, call) != 3 || cause >= world->size) return MST_OK;
+    if (cause < 0 ? !late || takes_part(world) : !late && !is_member(world, id)) return MST_OK;
+    msi_rank_show(group, rank, who, sizeof who);
+    if (cause < 0)
+        return msi_blame(
+            msi_fail(MST_ERR_PEER_LOST, remedy, "%s, for which this call waits, is in %s", who, call), rank);
+    mst_status st = msi_fail(MST_ERR_PEER_LOST, remedy, "%s %s, and %s, for which this call waits, is in %s",
                              msi_rank_show(group, cause, dead, sizeof dead),
-                             msi_world_rank_event(world, cause) == 'L' ? "has left" : "died",
-                             msi_rank_show(group, rank, who, sizeof who), call);
+                             msi_world_rank_event(world, cause) == 'L' ? "has left" : "died", who, call);
     return msi_blame(st, cause);
 }
 
 mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at) {
+    struct msi_world *world = group->world;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    mst_status st = MST_OK;
-    pthread_mutex_lock(&group->world->lock);
-    bool some_lost = group->world->events_seen > 0;
-    pthread_mutex_unlock(&group->world->lock);
-    if (!some_lost) return MST_OK;
-    for (int i = 0; i < at->n_awaited && i < MSI_AWAITED_MOST && st == MST_OK; i++) {
-        int rank = msi_group_global_rank(group, at->awaited[i]);
-        struct msi_buf call = {0};
-        char name[32], text[RECOVERY_MAX];
-        snprintf(name, sizeof name, "recovers/%d", rank);
-        if (msi_world_read(group->world, &wait, name, &call) == MST_OK && call.len)
-            st = fail_recovering(group, rank, msi_str_copy(msi_buf_str(&call), text, sizeof text), at->late);
-        msi_buf_free(&call);
+    struct msi_store_rpc x[MSI_AWAITED_MOST] = {{.req = {.op = 0}}};
+    char keys[MSI_AWAITED_MOST][MSI_KEY_MAX], text[RECOVERY_MAX];
+    int n = 0, ranks[MSI_AWAITED_MOST];
+    pthread_mutex_lock(&world->lock);
+    bool some_lost = world->events_seen > 0;
+    pthread_mutex_unlock(&world->lock);
+    if (!at->late && !some_lost) return MST_OK;
+    for (; n < at->n_awaited && n < MSI_AWAITED_MOST; n++) {
+        ranks[n] = msi_group_global_rank(group, at->awaited[n]);
+        x[n].req = msi_read_request(msi_key(keys[n], "%srecovers/%d", world->prefix, ranks[n]));
     }
+    mst_status st = n ? msi_world_exec(world, &wait, x, (size_t)n) : MST_OK;
+    bool answered = st == MST_OK;
+    st = MST_OK;
+    for (int i = 0; i < n && answered && st == MST_OK; i++) {
+        msi_str_copy(msi_store_reply_value(&x[i]), text, sizeof text);
+        st = fail_recovering(group, ranks[i], text, at->late);
+    }
+    msi_store_rpc_free(x, (size_t)n);
     return st;
 }
 
@@ -226,7 +245,7 @@ static mst_status take_part(struct vote_state *s, struct msi_str own, const stru
     bool told = false;
     while (st == MST_OK && !decision->len && !decision->failed) {
         int cause = told ? -1 : first_lost(s->vote->group);
-        if (cause >= 0) {
+        if (!told && (s->vote->ends_calls || cause >= 0)) {
             tell_recovery(world, cause, s->vote);
             told = true;
         }

@@ -10,10 +10,10 @@
  *     ranks: the store executes one request at a time.
  *  2. Otherwise it waits for the result, or until a rank is lost. No rank waits for ever: the last line and
  *     the last loss are each read by a rank that then decides.
- *  3. A rank that waits in a vote does not serve other groups. Once a rank of the group is lost, it says so
- *     under the key recovers/RANK with that rank, the group and the name of the call. Calls of other ranks
- *     of the group that wait for it fail, so that these ranks can take part, and calls of other ranks if
- *     they wait for long: msi_group_check_recovering.
+ *  3. A rank that waits in a vote does not serve other groups. Once a rank of the group is lost, or at once if
+ *     the vote ends calls, it says so under the key recovers/RANK with the lost rank, the group and the name
+ *     of the call. Calls of other ranks of the group that wait for it fail, so that these ranks can take
+ *     part, and calls of other ranks if they wait for long: msi_group_check_recovering.
  *  4. A vote that has failed, at the deadline for example, may be repeated; it keeps its number.
  */
 #ifndef MSI_GROUP_VOTE_H
@@ -34,6 +34,7 @@ struct msi_vote {
     /* Writes a decision, which is not empty; ballots has an entry for each group rank. */
     mst_status (*decide)(void *context, const struct msi_ballot *ballots, struct msi_buf *decision);
     void *context;
+    bool ends_calls; /* the ranks recover, perhaps from a failure without a loss */
 };
 
 /*
@@ -48,7 +49,7 @@ mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wa
 
 /*
  * While an operation of the group waits: fails with MST_ERR_PEER_LOST if a rank that it waits for waits in a
- * vote. Blames the rank whose loss the vote is about.
+ * vote. Blames the rank whose loss the vote is about, or the rank in the vote if none is lost.
  */
 mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at);
 

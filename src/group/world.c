@@ -346,7 +346,7 @@ static mst_status exec(struct msi_world *world, const struct msi_wait *wait, str
 
 mst_status msi_world_fail_store(struct msi_world *world) {
     const mst_status st = MST_ERR_STORE_LOST;
-    bool silent = msi_store_is_silent(world->store);
+    bool silent = msi_world_store_is_silent(world);
     if (msi_world_store_host(world) < 0)
         return msi_fail(st, "find out why it ended, then open the world again",
                         "the store of this world at %s is lost%s", world->where,

@@ -220,6 +220,8 @@ void msi_world_leave(struct msi_world *world, bool ends);
 
 /* The rank that hosts the store now; -1: none of this world, as far as this rank knows. */
 int msi_world_store_host(const struct msi_world *world);
+/* Is the store lost because its host does not answer? Not if that is the host of this rank. */
+bool msi_world_store_is_silent(const struct msi_world *world);
 /* The same, and its standby. */
 void msi_world_store_ranks(const struct msi_world *world, int ranks[2]);
 /* If a rank hosts the store: another one keeps a copy of it. Without one, the store ends with that rank. */

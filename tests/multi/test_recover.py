@@ -111,6 +111,23 @@ class RecoverHere(RecoverTest):
                 self.all_ok(ranks[:2], "shrink", "big", within=2 * SOON)
                 self.end(*ranks[:2])
 
+    def test_ranks_of_other_groups_come_without_a_death(self):
+        """The same after a failure that no rank has died of, such as a connection that was reset."""
+        for call in "shrink", "world":
+            with self.subTest(call=call), self.ended():
+                waits = ("group:0,1", "big", "sum", "all", call, "big")
+                goes = ("group:0,1", "big", "all", "hold", call, "big")
+                ranks = self.world(waits, goes, goes[2:])
+                self.all_ok(ranks[:2], "big")
+                for rank in ranks[1:]:
+                    rank.resume()
+                step = ranks[0].step("sum")
+                self.assert_failed(step, "MST_ERR_PEER_LOST", "rank 1 .*in mst_shrink_")
+                self.assertEqual(step.culprit, 1, step)
+                self.assert_within(step, 2 * SOON)
+                self.all_ok(ranks, call, "big", within=2 * SOON)
+                self.end(*ranks)
+
     def test_death_during_shrink(self):
         actions = ("sum", "shrink", "sum")
         ranks = self.world(actions, actions, ("sum", "hold"), ("sum", "hold"))

@@ -9,6 +9,7 @@
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
 #include "os/pidfd.h"
+#include "os/socket.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -143,10 +144,22 @@ static bool may_have_done_its_part(struct mst_work *work, int rank) {
     return true;
 }
 
+/*
+ * Has a process of this host ended while the store does not answer? Perhaps because the store is lost, which
+ * this rank learns soon, too.
+ */
+static bool may_have_lost_store(struct msi_comm *comm, int rank) {
+    void *context = comm->hooks.context;
+    int64_t since = atomic_load_explicit(&comm->waiting.silent_since, memory_order_relaxed);
+    bool silent = since && msi_now() - since < (int64_t)msi_socket_timeout() * 1000000000;
+    return comm->traits.uses_store && !comm->waiting.store_lost && msi_comm_has_ended(comm, rank) &&
+           !comm->hooks.is_gone(context, rank) && (silent || comm->hooks.restore_ms(context) > 0);
+}
+
 /* Fails an operation that needs a lost rank, unless that rank did its part before it was lost. */
 static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     int lost = lost_peer(comm, work);
-    if (lost < 0 || may_have_done_its_part(work, lost)) return false;
+    if (lost < 0 || may_have_done_its_part(work, lost) || may_have_lost_store(comm, lost)) return false;
     /* A rank that fails announces it before it leaves. */
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
     bool message = msi_op_is_message(&work->op);
