@@ -191,8 +191,9 @@ static bool takes_part(struct msi_world *world) {
 }
 
 /*
- * text is the value of recovers/RANK. Before the call has waited for long it fails only if the vote needs this
- * rank: another vote may be over soon. Without a loss the others may wait for another thread of this rank.
+ * text is the value of recovers/RANK. Before the call has waited for long it fails only if the vote needs
+ * this rank: another vote may be over soon. Without a loss the others may wait for another thread of this
+ * rank.
  */
 static mst_status fail_recovering(mst_group *group, int rank, const char *text, bool late) {
     static const char *const remedy = "call it on this rank, too; the group must be recreated";

@@ -10,10 +10,10 @@
  *     ranks: the store executes one request at a time.
  *  2. Otherwise it waits for the result, or until a rank is lost. No rank waits for ever: the last line and
  *     the last loss are each read by a rank that then decides.
- *  3. A rank that waits in a vote does not serve other groups. Once a rank of the group is lost, or at once if
- *     the vote ends calls, it says so under the key recovers/RANK with the lost rank, the group and the name
- *     of the call. Calls of other ranks of the group that wait for it fail, so that these ranks can take
- *     part, and calls of other ranks if they wait for long: msi_group_check_recovering.
+ *  3. A rank that waits in a vote does not serve other groups. Once a rank of the group is lost, or at once
+ *     if the vote ends calls, it says so under the key recovers/RANK with the lost rank, the group and the
+ *     name of the call. Calls of other ranks of the group that wait for it fail, so that these ranks can
+ *     take part, and calls of other ranks if they wait for long: msi_group_check_recovering.
  *  4. A vote that has failed, at the deadline for example, may be repeated; it keeps its number.
  */
 #ifndef MSI_GROUP_VOTE_H

@@ -197,6 +197,16 @@ static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *
     return store && at->seq ? msi_wait_report_compare(comm, at, culprit) : MST_OK;
 }
 
+/* The rank that a message needs, or those that may send it. */
+static void list_awaited(const struct mst_work *work, struct msi_waiting *at) {
+    const struct msi_comm *comm = work->comm;
+    int peer = msi_comm_peer(work);
+    for (int r = 0; r < comm->size && at->n_awaited < MSI_AWAITED_MOST; r++) {
+        bool may_send = r != comm->rank && !comm->hooks.is_gone(comm->hooks.context, r);
+        if (peer >= 0 ? r == peer : may_send) at->awaited[at->n_awaited++] = r;
+    }
+}
+
 /*
  * Asks the store for reasons to end a wait: another rank has failed, has called something else, or will never
  * arrive because it chose another backend for the group. The lock is released meanwhile, so the operation may
@@ -210,8 +220,8 @@ static bool ask_store(struct msi_comm *comm, bool late) {
         at.signature = work->op.signature;
         memcpy(at.recent, comm->recent, sizeof at.recent);
         at.n_awaited = comm->engine->missing(work, at.awaited, MSI_AWAITED_MOST);
-    } else if (msi_op_is_message(&work->op) && msi_comm_peer(work) >= 0) {
-        at.awaited[at.n_awaited++] = msi_comm_peer(work);
+    } else if (msi_op_is_message(&work->op)) {
+        list_awaited(work, &at);
     }
     unsigned generation = work->generation;
     int culprit = -1, peer = msi_comm_peer(work);
