@@ -67,6 +67,15 @@ bool msi_is_squatted(const char *path) {
     return stat(len ? name : ".", &info) != 0 || (info.st_mode & S_IWOTH);
 }
 
+bool msi_is_beside_squatter(const char *path) {
+    char directory[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path || slash - path >= PATH_MAX) return false;
+    memcpy(directory, path, (size_t)(slash - path));
+    directory[slash - path] = '\0';
+    return msi_is_squatted(directory);
+}
+
 int msi_make_directory(const char *path) {
     struct stat info;
     if (mkdir(path, 0700) == 0) return 0;

@@ -29,6 +29,8 @@ int msi_read_all(int fd, size_t most, int64_t deadline, struct msi_buf *to);
  * write, such as /tmp?
  */
 bool msi_is_squatted(const char *path);
+/* Is the directory of this file such a directory? */
+bool msi_is_beside_squatter(const char *path);
 
 /*
  * Creates a directory of mode 0700. Returns 0 if it is there then, or an errno: ENOTDIR if there is another

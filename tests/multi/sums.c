@@ -4,6 +4,8 @@
  *
  *   sums ROUNDS [hold]
  *
+ * SUMS_METHOD is the init method, instead of the launcher's variables.
+ *
  * Each round is a sum of a few numbers, a sum of 1 MiB and a message to the next rank. Writes "ready" after
  * the first round. With hold rank 0 then waits for a line on standard input. At the end it writes "right", or
  * "wrong" with the first wrong value.
@@ -50,7 +52,7 @@ static void pass(int round) {
 
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 1;
-    check(mst_init());
+    check(mst_init(.init_method = getenv("SUMS_METHOD")));
     for (int round = 0; round < rounds; round++) {
         sum(round, FEW);
         sum(round, MANY);

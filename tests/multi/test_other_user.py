@@ -293,6 +293,37 @@ class OtherUser(RanksTest):
                 self.assertIn("belongs to another user", out, (option, path))
                 self.assertEqual(os.listdir(path), [], (option, path))
 
+    def test_file_store(self):
+        """Files, links and FIFOs of another user in place of a file store: not used. A running store: not reachable."""
+        victim = self.path("victim")
+        pathlib.Path(victim).write_bytes(b"")
+        for make in (
+            lambda path: pathlib.Path(path).touch(mode=0o666),
+            lambda path: os.symlink(victim, path),
+            os.mkfifo,
+            os.mkdir,
+        ):
+            path = self.squat(make)
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                os.chmod(path, 0o666)
+            ranks = [Process(self.popen(SUMS, 1, env={"SUMS_METHOD": f"file://{path}?rank={r}&world_size=2"}, stderr=subprocess.STDOUT)) for r in range(2)]
+            for rank in ranks:
+                status, out = rank.finish()
+                self.assertNotEqual(status, 0, out)
+                self.assertRegex(out, "another user|symbolic link|regular file|Permission denied|Is a directory")
+        self.assertEqual(pathlib.Path(victim).read_bytes(), b"")
+        inside = os.path.join(self.squat(lambda path: (os.mkdir(path), os.chmod(path, 0o777))), "store")
+        rank = Process(self.popen(SUMS, 1, env={"SUMS_METHOD": f"file://{inside}?rank=0&world_size=1"}, stderr=subprocess.STDOUT))
+        self.assertIn("belongs to another user", rank.finish()[1])
+        own = os.path.join(self.shared, "store")
+        ranks = [Process(self.popen(SUMS, 3, "hold", env={"SUMS_METHOD": f"file://{own}?rank={r}&world_size=2"}, stderr=subprocess.STDOUT)) for r in range(2)]
+        for rank in ranks:
+            self.ready(rank, 1)
+        self.assertEqual(self.attack(FILES, roots=[own, own + ".alive"], paths=[]), "tried 2\n")
+        ranks[0].resume()
+        for rank in ranks:
+            self.check_right(rank, 1)
+
     def test_own_directories_of_root_are_used(self):
         """A directory of this user in the shared directory, and one of another user elsewhere."""
         own, other = os.path.join(self.shared, "own"), self.path("other")

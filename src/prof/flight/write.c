@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <muster/dtype.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Readers take at most 63 bits. */
@@ -131,19 +130,12 @@ void msi_flight_write(const struct msi_flight_view *view, const struct msi_rank_
     msi_buf_add(to, "\n", 1);
 }
 
-static bool is_in_squatted_directory(const char *path) {
-    char directory[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 0, path);
-    return slash > path && msi_is_squatted(directory);
-}
-
 int msi_flight_save(const char *path, const struct msi_buf *text) {
     char temporary[PATH_MAX];
     if (text->failed) return ENOMEM;
     if (snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid()) >= (int)sizeof temporary)
         return ENAMETOOLONG;
-    if (is_in_squatted_directory(path)) return EPERM;
+    if (msi_is_beside_squatter(path)) return EPERM;
     unlink(temporary); /* of an earlier process with this pid */
     int fd = msi_create_file(temporary);
     if (fd < 0) return errno;
