@@ -38,8 +38,7 @@ static bool is_own_process(int process) {
     return !fstat(process, &info) && info.st_uid == geteuid();
 }
 
-/* /proc/PID of a process of this user, or -1. */
-static int open_process(int pid) {
+int msi_proc_open(int pid) {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d", pid);
     int process = pid > 0 ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
@@ -51,7 +50,7 @@ static int open_process(int pid) {
 /* The file itself, which is not opened yet, or -1. */
 static int find_file(int pid, int fd, struct stat *info) {
     char path[32];
-    int process = open_process(pid);
+    int process = msi_proc_open(pid);
     if (process < 0) return -1;
     snprintf(path, sizeof path, "fd/%d", fd);
     int file = openat(process, path, O_PATH | O_CLOEXEC), error = errno == ESRCH ? ENOENT : errno;

@@ -14,6 +14,9 @@
 
 #include <sys/stat.h>
 
+/* /proc/PID of a process of this user; -1 with errno, EPERM or ENOENT as below. */
+int msi_proc_open(int pid);
+
 /*
  * Both return a descriptor for reading and writing, or -1 with errno: EPERM for a process or a file of
  * another user, EINVAL for another type of file, ENOENT if there is no such process or descriptor.

@@ -91,11 +91,14 @@ uint64_t msi_segment_inode(const struct msi_segment *segment) {
 }
 
 mst_status msi_segment_find(int pid, uint64_t inode, size_t size, struct msi_segment *segment) {
-    char path[64];
     struct stat info;
     mst_status st = MST_ERR_SYSTEM;
-    snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *fds = opendir(path);
+    /* Only of this user: the call of fstatat on a file of another user's file system may not return. */
+    int process = msi_proc_open(pid);
+    int list = process < 0 ? -1 : openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *fds = list < 0 ? NULL : fdopendir(list);
+    if (!fds && list >= 0) close(list);
+    if (process >= 0) close(process);
     for (struct dirent *at; fds && st != MST_OK && (at = readdir(fds));)
         if (!fstatat(dirfd(fds), at->d_name, &info, 0) && info.st_ino == inode)
             st = msi_segment_adopt(pid, atoi(at->d_name), inode, size, segment);

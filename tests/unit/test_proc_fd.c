@@ -168,6 +168,11 @@ static void the_memfd_is_shared(void **state) {
     assert_string_equal(again.base, "here");
     msi_segment_close(&segment);
     msi_segment_close(&again);
+    assert_int_equal(msi_segment_adopt(holder.pid, holder.fd, 0, SIZE, &segment), MST_OK);
+    assert_int_equal(msi_segment_find(holder.pid, msi_segment_inode(&segment), SIZE, &again), MST_OK);
+    assert_string_equal(again.base, "here");
+    msi_segment_close(&segment);
+    msi_segment_close(&again);
     assert_int_equal(msi_segment_attach(holder.pid, holder.fd, SIZE + 1, &segment), MST_ERR_SYSTEM);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(msi_segment_adopt(holder.pid, holder.fd, 1, SIZE, &segment), MST_ERR_SYSTEM);
@@ -271,9 +276,17 @@ static void files_of_other_users(void **state) {
     expect(root_file, EPERM, EPERM);
     struct holder holder = hold(of_hidden_other);
     struct msi_segment segment;
+    struct stat info;
+    char path[64];
     assert_int_equal(msi_segment_attach(holder.pid, holder.fd, SIZE, &segment), MST_ERR_SYSTEM);
     assert_int_equal(errno, EPERM);
     assert_non_null(strstr(mst_last_error()->message, "belongs to another user"));
+    release();
+    holder = hold(from_root);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)holder.pid, holder.fd);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(msi_segment_find(holder.pid, info.st_ino, SIZE, &segment), MST_ERR_SYSTEM);
+    assert_int_equal(errno, ENOENT);
     release();
 }
 
