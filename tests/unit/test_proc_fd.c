@@ -99,7 +99,11 @@ static int read_only(void) {
     return make_memfd(SEALS | F_SEAL_WRITE);
 }
 static int directory(void) {
-    return open("/tmp", O_RDONLY | O_DIRECTORY);
+    char path[] = "/tmp/muster-test-XXXXXX";
+    must(mkdtemp(path) != NULL);
+    int fd = open(path, O_RDONLY | O_DIRECTORY);
+    rmdir(path);
+    return fd;
 }
 static int device(void) {
     return open("/dev/null", O_RDWR);
