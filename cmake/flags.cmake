@@ -22,8 +22,26 @@ target_compile_options(
               $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition>
               $<$<C_COMPILER_ID:GNU>:-Wlogical-op -Wduplicated-cond -Wduplicated-branches>
               $<$<BOOL:${MUSTER_WERROR}>:-Werror>
-              -fno-common -fno-semantic-interposition -fstack-protector-strong)
-target_link_options(muster_flags INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:--as-needed)
+              -fno-common -fno-semantic-interposition)
+
+# Hardening. tests/tools/test_hardening.py checks the result.
+include(CheckCCompilerFlag)
+target_compile_options(muster_flags INTERFACE -fstack-protector-strong)
+target_link_options(muster_flags INTERFACE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack LINKER:--as-needed)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+target_link_options(muster_flags INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie>)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(branch_protection -fcf-protection=full)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    set(branch_protection -mbranch-protection=standard)
+endif()
+foreach(flag -fstack-clash-protection ${branch_protection})
+    string(MAKE_C_IDENTIFIER "MUSTER_HAS${flag}" known)
+    check_c_compiler_flag(${flag} ${known})
+    if(${known})
+        target_compile_options(muster_flags INTERFACE ${flag})
+    endif()
+endforeach()
 
 if(MUSTER_SANITIZE)
     # All objects are instrumented for the fuzzer; only fuzz targets link its main().
@@ -35,7 +53,20 @@ if(MUSTER_SANITIZE)
     target_compile_options(muster_flags INTERFACE $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation
                                                   -Wno-maybe-uninitialized -Wno-stringop-overflow>)
 else()
+    # Level 3 needs __builtin_dynamic_object_size and a C library that uses it; headers warn about a level they lack.
+    include(CheckCSourceCompiles)
+    set(CMAKE_REQUIRED_FLAGS "-O2 -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
+    check_c_source_compiles("#include <string.h>
+        #if __USE_FORTIFY_LEVEL < 3
+        #error
+        #endif
+        int main(void) { return 0; }" MUSTER_HAS_FORTIFY_3)
+    unset(CMAKE_REQUIRED_FLAGS)
+    set(fortify 2)
+    if(MUSTER_HAS_FORTIFY_3)
+        set(fortify 3)
+    endif()
     target_compile_options(muster_flags
-                           INTERFACE $<$<CONFIG:Release>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
+                           INTERFACE $<$<CONFIG:Release>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=${fortify}>)
     target_link_options(muster_flags INTERFACE LINKER:-z,defs)
 endif()

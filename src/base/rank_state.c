@@ -1,8 +1,8 @@
 /* rank_state.c - see rank_state.h. Any thread. */
 #include "base/rank_state.h"
+#include "base/proc_fd.h"
 #include "base/str.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,32 +34,28 @@ static void in_order(void) {
 #define set(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
 #define get(field)        atomic_load_explicit(&(field), memory_order_relaxed)
 
-/* "/proc/PID/fd/N:SLOT"; the path goes into path. */
-static bool parse(const char *text, char path[64], long *slot) {
-    unsigned pid, fd;
+/* "/proc/PID/fd/N:SLOT" */
+static bool parse(const char *text, int *pid, int *fd, long *slot) {
     int at = 0;
-    if (sscanf(text, "/proc/%9u/fd/%9u:%9ld%n", &pid, &fd, slot, &at) != 3) return false;
-    snprintf(path, 64, "/proc/%u/fd/%u", pid, fd);
-    return !text[at] && *slot >= 0;
+    return sscanf(text, "/proc/%9d/fd/%9d:%9ld%n", pid, fd, slot, &at) == 3 && !text[at] && *slot >= 0;
 }
 
 /* In another namespace the pid may be of a different process, and its descriptor may be any file. */
-static bool is_rank_state(const char *path) {
+static bool is_rank_state(int fd) {
     static const char name[] = "/memfd:" MSI_RANK_STATE_MEMFD;
-    char target[64];
+    char path[32], target[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(path, target, sizeof target);
     return n >= (ssize_t)sizeof name - 1 && !memcmp(target, name, sizeof name - 1);
 }
 
-static struct msi_rank_state *map(const char *path, long slot) {
+static struct msi_rank_state *map(int pid, int descriptor, long slot) {
     struct stat st;
     off_t at = (off_t)slot * MSI_RANK_STATE_SLOT;
     struct msi_rank_state *state = MAP_FAILED;
-    int fd = is_rank_state(path) ? open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    int fd = msi_proc_open_memfd(pid, descriptor, &st);
     if (fd < 0) return NULL;
-    int seals = fcntl(fd, F_GET_SEALS);
-    bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0;
-    if (sealed && at + MSI_RANK_STATE_SLOT <= st.st_size)
+    if (is_rank_state(fd) && st.st_size % MSI_RANK_STATE_SLOT == 0 && at + MSI_RANK_STATE_SLOT <= st.st_size)
         state = mmap(NULL, MSI_RANK_STATE_SLOT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, at);
     close(fd);
     if (state == MAP_FAILED) return NULL;
@@ -70,12 +66,12 @@ static struct msi_rank_state *map(const char *path, long slot) {
 
 void msi_rank_state_open(void) {
     const char *text = getenv(MSI_RANK_STATE_VARIABLE);
-    char path[64];
+    int pid, fd;
     long slot;
     pthread_mutex_lock(&open_lock);
     struct msi_rank_state *state = msi_rank_state_on();
     if (!state && text && *text) {
-        state = parse(text, path, &slot) ? map(path, slot) : NULL;
+        state = parse(text, &pid, &fd, &slot) ? map(pid, fd, slot) : NULL;
         atomic_store_explicit(&msi_rank_state, state, memory_order_release);
     }
     if (state) {

@@ -3,8 +3,8 @@
  * failure.
  *
  *  1. The launcher creates a memfd with one slot per rank of the host and names it in MUSTER_RANK_STATE as
- *     "/proc/PID/fd/N:SLOT". A rank writes only to a memfd whose size is sealed and whose slot begins with
- *     the magic. Without one, or if it cannot be opened, everything here does nothing.
+ *     "/proc/PID/fd/N:SLOT". A rank writes only to a memfd of its own user whose size is sealed and whose
+ *     slot begins with the magic. Without one, or if it cannot be opened, everything here does nothing.
  *  2. Nobody reads a slot while all goes well, so writing it moves no cache line.
  *  3. Threads of the rank may write at the same time; the last one wins. Numbers are relaxed atomics, and
  *     some may be of one thread and some of another. A text is written by the thread that has claimed it;

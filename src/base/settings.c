@@ -66,7 +66,8 @@ static void warn_all_unknown(char *const *environment) {
     for (char *const *entry = environment; *entry; entry++) {
         size_t len = strcspn(*entry, "=");
         bool ours = !strncmp(*entry, "MUSTER_", 7);
-        bool internal = !strncmp(*entry, MSI_RANK_STATE_VARIABLE "=", sizeof MSI_RANK_STATE_VARIABLE);
+        bool internal = !strncmp(*entry, MSI_RANK_STATE_VARIABLE "=", sizeof MSI_RANK_STATE_VARIABLE) ||
+                        !strncmp(*entry, MSI_SECRET_VARIABLE "=", sizeof MSI_SECRET_VARIABLE);
         if (ours && !internal && !find(*entry, len)) warn_unknown(*entry, len);
     }
 }

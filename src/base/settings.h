@@ -80,6 +80,9 @@
       "Directory for a trace of each rank, for `muster report` and Perfetto.")                               \
     X(flight, "MUSTER_FLIGHT", NUMBER, "1", 0, 1,                                                            \
       "1: keep the last 256 operations for failure reports (flight recorder); 0: none.")                     \
+    X(secret_file, "MUSTER_SECRET_FILE", TEXT, "", 0, 0,                                                     \
+      "File with the secret of the job, of mode 0600; default: the launcher's, else "                        \
+      "~/.config/muster/secret. No connection asks for it yet.")                                             \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \
       "1: store clients on the server's host use a Unix socket instead of TCP; 0: TCP.")                     \
     X(store_standby, "MUSTER_STORE_STANDBY", NUMBER, "1", 0, 1,                                              \
@@ -94,6 +97,9 @@
       "How long a store client may leave a message incomplete or a reply unread, in milliseconds.")          \
     X(store_linger_ms, "MUSTER_STORE_LINGER_MS", NUMBER, "30000", 0, 86400000,                               \
       "How long the rank that hosts the store waits at the end for other ranks to leave, in milliseconds.")
+
+/* Set by a launcher for its ranks, not by users: auth/secret.h. */
+#define MSI_SECRET_VARIABLE "MUSTER_SECRET_FD"
 
 enum { MSI_SETTING_TEXT_MAX = 256 };
 enum msi_setting_kind { MSI_SETTING_TEXT, MSI_SETTING_NUMBER, MSI_SETTING_SIZE, MSI_SETTING_AUTO };

@@ -4,8 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +51,45 @@ const char *msi_file_line(const char *path, char *out, size_t size) {
     if (file) fclose(file);
     out[strcspn(out, "\n")] = 0;
     return out;
+}
+
+bool msi_is_squatted(const char *path) {
+    char name[PATH_MAX];
+    struct stat info;
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/') len--; /* lstat would follow a link with a slash after it */
+    if (len >= sizeof name) return false;
+    memcpy(name, path, len);
+    name[len] = '\0';
+    if (lstat(name, &info) || info.st_uid == geteuid() || info.st_uid == 0) return false;
+    while (len && name[len - 1] != '/') len--;
+    name[len] = '\0';
+    return stat(len ? name : ".", &info) != 0 || (info.st_mode & S_IWOTH);
+}
+
+bool msi_is_beside_squatter(const char *path) {
+    char directory[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path || slash - path >= PATH_MAX) return false;
+    memcpy(directory, path, (size_t)(slash - path));
+    directory[slash - path] = '\0';
+    return msi_is_squatted(directory);
+}
+
+int msi_make_directory(const char *path) {
+    struct stat info;
+    if (mkdir(path, 0700) == 0) return 0;
+    if (errno != EEXIST) return errno;
+    if (msi_is_squatted(path)) return EPERM;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+}
+
+int msi_create_file(const char *path) {
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+const char *msi_file_error(int error) {
+    return error == EPERM ? "it belongs to another user" : strerror(error);
 }
 
 int msi_write_all(int fd, const void *data, size_t len) {

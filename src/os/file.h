@@ -1,8 +1,13 @@
-/* file.h - reads a whole file, and writes a whole buffer to a descriptor. */
+/*
+ * file.h - reads a whole file, writes a whole buffer to a descriptor, and creates files and directories that
+ * no other user can read or replace.
+ */
 #ifndef MSI_OS_FILE_H
 #define MSI_OS_FILE_H
 
 #include "base/buf.h"
+
+#include <stdbool.h>
 
 /* Opens a regular file for reading; -1 with errno, EISDIR or EINVAL for other files. Never blocks. */
 int msi_file_open(const char *path);
@@ -18,6 +23,26 @@ const char *msi_file_line(const char *path, char *out, size_t size);
  * most bytes; ETIMEDOUT: it did not end before the deadline.
  */
 int msi_read_all(int fd, size_t most, int64_t deadline, struct msi_buf *to);
+
+/*
+ * Has another user, not root, made the directory or the link of this name, in a directory that all users can
+ * write, such as /tmp?
+ */
+bool msi_is_squatted(const char *path);
+/* Is the directory of this file such a directory? */
+bool msi_is_beside_squatter(const char *path);
+
+/*
+ * Creates a directory of mode 0700. Returns 0 if it is there then, or an errno: ENOTDIR if there is another
+ * file, EPERM if msi_is_squatted.
+ */
+int msi_make_directory(const char *path);
+
+/* Creates a file of mode 0600 for writing; -1 with errno, EEXIST if the name is taken, also by a link. */
+int msi_create_file(const char *path);
+
+/* strerror, and a clear text for the EPERM of msi_make_directory. */
+const char *msi_file_error(int error);
 
 /* Waits if the descriptor is not ready. Returns 0, or an errno after a partial write. */
 int msi_write_all(int fd, const void *data, size_t len);

@@ -1,6 +1,7 @@
 /* segment.c - memory that processes of one host share. See segment.h. */
 #include "os/segment.h"
 #include "base/error.h"
+#include "base/proc_fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +34,7 @@ mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *s
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return msi_fail_errno(errno, "cannot create a shared segment of %zu bytes", size);
     void *base = MAP_FAILED;
-    if (!resize(fd, size) && !fcntl(fd, F_ADD_SEALS, seals))
+    if (!fchmod(fd, 0600) && !resize(fd, size) && !fcntl(fd, F_ADD_SEALS, seals))
         base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         mst_status st = msi_fail_errno(errno, "cannot map a shared segment of %zu bytes", size);
@@ -44,30 +45,31 @@ mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *s
     return MST_OK;
 }
 
-/* Opens the segment of another process. -1, with errno, if it is another file. */
-static int open_segment(const char *path, uint64_t inode, size_t size) {
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) return -1;
+/*
+ * Opens the segment of another process. -1, with errno, if it is another file: the descriptor may have been
+ * reused. EPERM: it belongs to another user.
+ */
+static int open_segment(int pid, int fd, uint64_t inode, size_t size) {
     struct stat info;
-    /* The descriptor may have been reused: map only a file of the right size that cannot shrink. */
-    int seals = fcntl(fd, F_GET_SEALS), error = EINVAL;
-    if (seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &info) && info.st_size == (off_t)size)
-        error = inode && info.st_ino != inode ? ENOENT : 0;
-    if (!error) return fd;
-    close(fd);
-    errno = inode ? ENOENT : error;
+    int here = msi_proc_open_memfd(pid, fd, &info);
+    if (here >= 0 && info.st_size == (off_t)size && (!inode || info.st_ino == inode)) return here;
+    if (here >= 0) close(here);
+    if (here >= 0 || errno == EINVAL) errno = inode ? ENOENT : EINVAL;
     return -1;
 }
 
 mst_status msi_segment_adopt(int pid, int fd, uint64_t inode, size_t size, struct msi_segment *segment) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    int here = open_segment(path, inode, size);
+    int here = open_segment(pid, fd, inode, size);
     void *base = here < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, here, 0);
     if (base == MAP_FAILED) {
         int error = errno;
         if (here >= 0) close(here);
-        mst_status st = msi_fail_errno(error, "cannot map %s as a segment of %zu bytes", path, size);
+        mst_status st =
+            error == EPERM
+                ? msi_fail(MST_ERR_SYSTEM, "run all ranks of a host as one user",
+                           "/proc/%d/fd/%d is not mapped: the process or the file belongs to another user",
+                           pid, fd)
+                : msi_fail_errno(error, "cannot map /proc/%d/fd/%d as a segment of %zu bytes", pid, fd, size);
         errno = error;
         return st;
     }
@@ -89,11 +91,14 @@ uint64_t msi_segment_inode(const struct msi_segment *segment) {
 }
 
 mst_status msi_segment_find(int pid, uint64_t inode, size_t size, struct msi_segment *segment) {
-    char path[64];
     struct stat info;
     mst_status st = MST_ERR_SYSTEM;
-    snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *fds = opendir(path);
+    /* Only of this user: the call of fstatat on a file of another user's file system may not return. */
+    int process = msi_proc_open(pid);
+    int list = process < 0 ? -1 : openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *fds = list < 0 ? NULL : fdopendir(list);
+    if (!fds && list >= 0) close(list);
+    if (process >= 0) close(process);
     for (struct dirent *at; fds && st != MST_OK && (at = readdir(fds));)
         if (!fstatat(dirfd(fds), at->d_name, &info, 0) && info.st_ino == inode)
             st = msi_segment_adopt(pid, atoi(at->d_name), inode, size, segment);

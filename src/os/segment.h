@@ -19,13 +19,14 @@ struct msi_segment {
 /* Creates a zeroed segment. name appears in /proc/PID/maps. */
 mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *segment);
 
-/* Maps another process's segment of exactly size bytes; MST_ERR_SYSTEM if this process cannot reach it. */
+/* Maps another process's segment of exactly size bytes; MST_ERR_SYSTEM if this process cannot reach it. It
+ * must be a memfd of this user in a process of this user, with a sealed size (base/proc_fd.h). */
 mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment);
 
 /* The number of the segment's file, which no other existing segment of this host has; 0: not known. */
 uint64_t msi_segment_inode(const struct msi_segment *segment);
 /* Maps the segment with this inode and keeps a descriptor, from which others can map it too. On failure errno
- * is ENOENT if that process does not have it, or has ended. */
+ * is ENOENT if that process does not have it, or has ended, and EPERM if it belongs to another user. */
 mst_status msi_segment_adopt(int pid, int fd, uint64_t inode, size_t size, struct msi_segment *segment);
 /* The same, whatever descriptor that process has for it. */
 mst_status msi_segment_find(int pid, uint64_t inode, size_t size, struct msi_segment *segment);

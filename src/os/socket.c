@@ -148,11 +148,10 @@ mst_status msi_listen(const struct msi_address *address, int *fd, int *port) {
     return MST_OK;
 }
 
-/* Does the other end of a Unix socket run as this user or as root? */
-static bool same_user(int fd) {
+bool msi_socket_is_same_user(int fd) {
     struct ucred peer;
     socklen_t len = sizeof peer;
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && (peer.uid == geteuid() || peer.uid == 0);
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == geteuid();
 }
 
 /* Sets the name of the Unix socket for a TCP address; returns its length, or 0. */
@@ -185,7 +184,7 @@ static int connect_local(const struct addrinfo *a) {
     struct sockaddr_un name;
     socklen_t len = local_name(a->ai_addr, a->ai_addrlen, &name);
     int s = len ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) : -1;
-    if (s >= 0 && (connect(s, (struct sockaddr *)&name, len) || !same_user(s))) {
+    if (s >= 0 && (connect(s, (struct sockaddr *)&name, len) || !msi_socket_is_same_user(s))) {
         close(s);
         return -1;
     }

@@ -40,8 +40,9 @@ mst_status msi_connect(const struct msi_address *address, bool local, const stru
 /*
  * A second listener for clients on the same machine and in the same network namespace: a Unix socket in the
  * abstract name space, named after the address. It is cheaper than TCP on loopback. msi_connect tries it
- * first if local is true, and uses it only if the server runs as the same user or as root. Returns -1 if the
- * name is taken or Unix sockets are not available.
+ * first if local is true, and uses it only if the server runs as the same user. The server accepts only
+ * clients of its user (msi_socket_is_same_user); others use TCP. Returns -1 if the name is taken, perhaps by
+ * another user, or Unix sockets are not available.
  */
 int msi_listen_local(int tcp_fd);
 
@@ -70,6 +71,8 @@ bool msi_socket_is_silent(int fd, int64_t *next);
 
 /* Is it a Unix socket? Then both ends are on this host. */
 bool msi_socket_is_local(int fd);
+/* Does the other end of a Unix socket run as this user? */
+bool msi_socket_is_same_user(int fd);
 
 /* The other end as "address:port" or "pid 12 on this host", or "?"; returns out. */
 const char *msi_socket_peer(int fd, char out[MSI_ADDRESS_TEXT_MAX]);

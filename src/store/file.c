@@ -17,7 +17,8 @@ enum {
     LONGEST_PAUSE_MS = 20,
     CHECK_MEMBERS_MS = 100,
     CLOSE_LOCK_MS = 3000,
-    LAST_READ_MS = 20
+    LAST_READ_MS = 20,
+    LOG_PER_CONTENTS = 16 /* the log may be that many times as large as MUSTER_STORE_MAX_TOTAL */
 };
 
 struct file_store {
@@ -296,7 +297,9 @@ mst_status msi_store_open_file(const char *path, bool member, const struct msi_s
     if (!made) return msi_fail_memory();
     msi_store_init(&made->head, &ops, settings);
     pthread_mutex_init(&made->lock, NULL);
-    mst_status st = msi_file_log_open(&made->log, path, made->head.max_key, made->head.max_value);
+    const struct msi_file_limits limits = {made->head.max_key, made->head.max_value,
+                                           settings->store_max_total * LOG_PER_CONTENTS};
+    mst_status st = msi_file_log_open(&made->log, path, &limits);
     made->kv = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
     made->on_disconnect = msi_kv_new((size_t)settings->store_max_total, (size_t)settings->store_max_value);
     if (st == MST_OK && (!made->kv || !made->on_disconnect)) st = msi_fail_memory();

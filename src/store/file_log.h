@@ -13,18 +13,27 @@
 
 #include <sys/types.h>
 
+struct msi_file_limits {
+    size_t key, value; /* bytes of a key and of a value */
+    off_t file;        /* bytes of the file; members read it in parts, so that they need no such memory */
+};
+
 struct msi_file_log {
     char *path, *alive_path;
     int fd, alive_fd; /* alive_fd: -1 unless a member */
     int slot;         /* the byte of PATH.alive that is ours; -1 unless a member */
     off_t end;        /* how far the file has been read */
-    size_t max_key, max_value;
+    struct msi_file_limits limits;
     struct msi_buf pending; /* records to write before the lock is released */
 };
 
-/* Opens or creates the file; close it also after a failure. The first read fails with MST_ERR_STALE if it is
- * not a store's file. */
-mst_status msi_file_log_open(struct msi_file_log *log, const char *path, size_t max_key, size_t max_value);
+/*
+ * Opens or creates the file; close it also after a failure. It must be a regular file of this user with one
+ * name, not a link; its mode becomes 0600. The first read fails with MST_ERR_STALE if it is not a store's
+ * file, and with MST_ERR_LIMIT if it is too large.
+ */
+mst_status msi_file_log_open(struct msi_file_log *log, const char *path,
+                             const struct msi_file_limits *limits);
 void msi_file_log_close(struct msi_file_log *log);
 
 /* Tries to take the lock. Reopens a file that was removed before anything was read. */

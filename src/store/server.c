@@ -51,7 +51,10 @@ static void on_client(struct msi_source *source, uint32_t events) {
     msi_server_has_reserve(server);
     for (;;) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
+        if (fd >= 0 && msi_socket_is_local(fd) && !msi_socket_is_same_user(fd)) {
+            msi_warn_once(store, "rejected a process of another user on the Unix socket of the store");
+            close(fd);
+        } else if (fd >= 0) {
             msi_conn_open(server, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
             if (use_reserve(server)) continue;

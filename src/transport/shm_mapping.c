@@ -1,11 +1,11 @@
 /* shm_mapping.c - see shm_mapping.h. */
 #include "transport/shm_mapping.h"
 #include "base/error.h"
+#include "base/proc_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -104,17 +104,11 @@ void msi_shm_mapping_close(struct msi_shm_mapping *mapping) {
     free(mapping);
 }
 
-/* Opens a pipe for reading and writing: one descriptor serves both, and a write never raises SIGPIPE. */
-static int open_pipe(int pid, int fd) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    return open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-}
-
 mst_status msi_shm_mapping_make_wake_fd(struct msi_shm_mapping *mapping, int rank, int *fd) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK)) return msi_fail_errno(errno, "cannot create a pipe");
-    int both = open_pipe(getpid(), ends[1]), error = errno;
+    /* For reading and writing: one descriptor serves both, and a write never raises SIGPIPE. */
+    int both = msi_proc_open_pipe(getpid(), ends[1]), error = errno;
     close(ends[0]);
     close(ends[1]);
     if (both < 0) return msi_fail_errno(error, "cannot open a pipe for reading and writing");
@@ -138,7 +132,7 @@ void msi_shm_mapping_wake(struct msi_shm_mapping *mapping, int rank, int pid, in
     char byte = 0;
     /* From msi_shm_mapping_make_wake_fd or keep_wake_fd. */
     int here = atomic_load_explicit(&mapping->wake_fds[rank], memory_order_acquire);
-    if (here < 0) here = keep_wake_fd(mapping, rank, open_pipe(pid, fd));
+    if (here < 0) here = keep_wake_fd(mapping, rank, msi_proc_open_pipe(pid, fd));
     if (here < 0) return; /* the rank has exited, or it wakes without a signal */
     ssize_t n = write(here, &byte, 1);
     (void)n;

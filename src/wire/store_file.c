@@ -28,6 +28,7 @@ enum msi_file_result msi_file_record_read(const uint8_t *p, size_t n, size_t max
     bool garbage = false;
     struct msi_str name = read_field(&r, max_key + MARKS, &garbage);
     if (!garbage && !r.bad) record->value = read_field(&r, max_value, &garbage);
+    if (!r.bad && name.n + record->value.n == 0) garbage = true; /* a hole in the file, for example */
     if (garbage) return MSI_FILE_GARBAGE;
     if (r.bad) return MSI_FILE_TORN;
     split(name, record);

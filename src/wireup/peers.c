@@ -1,12 +1,16 @@
 /* peers.c - see peers.h. */
 #include "wireup/peers.h"
 #include "base/error.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { KEY_MAX = 768, DELETE_MS = 1000 };
+/* Offers that a rank replaces before it fails: each rank of a host may have died, or another user writes them
+ * again and again. */
+enum { REPLACE_MOST = MSI_SHM_REGION_RANKS };
 
 static struct msi_str region_key(const struct msi_comm *comm, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/region/%d", comm->key, comm->ranks.hosts.of[comm->rank]);
@@ -15,7 +19,7 @@ static struct msi_str region_key(const struct msi_comm *comm, char out[KEY_MAX])
 
 /*
  * Opens the region that another rank of this host has made. If that rank has died or left, ranks that have
- * opened the region before have it. *gone: no rank has it any more.
+ * opened the region before have it. *gone: no rank has it any more, or another user has written the offer.
  */
 static mst_status attach(struct msi_peers *peers, const char *offer, bool *gone) {
     struct msi_comm *comm = peers->comm;
@@ -23,7 +27,7 @@ static mst_status attach(struct msi_peers *peers, const char *offer, bool *gone)
     int slot = ranks->slots[comm->rank], maker = -1;
     char why[200];
     mst_status st = msi_shm_region_attach(offer, 0, slot, ranks->local, &peers->region);
-    bool ended = errno == ENOENT;
+    bool foreign = errno == EPERM, ended = foreign || errno == ENOENT;
     *gone = false;
     if (st != MST_ERR_SYSTEM) return st;
     snprintf(why, sizeof why, "%s", mst_last_error()->message);
@@ -34,6 +38,7 @@ static mst_status attach(struct msi_peers *peers, const char *offer, bool *gone)
         if (msi_shm_region_attach(offer, ranks->pids[r], slot, ranks->local, &peers->region) == MST_OK)
             return MST_OK;
     }
+    if (foreign) msi_log(group, WARN, "ignored an offer of a shared region: %s", why);
     if (!ended && maker >= 0) st = msi_comm_say_cut_off(comm, st, maker, why, false);
     *gone = ended || (maker >= 0 && comm->hooks.is_gone(comm->hooks.context, maker));
     return st;
@@ -63,7 +68,8 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
     mst_status st = msi_shm_region_make(comm->ranks.slots[comm->rank], local, &own, offer);
     if (st != MST_OK) return st;
     peers->made = local == 1;
-    for (bool gone = true; gone && !peers->made;) {
+    bool gone = true;
+    for (int i = 0; gone && !peers->made && i < REPLACE_MOST; i++) {
         st = publish(comm, wait, offer, found);
         gone = false;
         peers->made = st == MST_OK && strcmp(found, offer) == 0;

@@ -1,7 +1,9 @@
 """muster info without a request: a report for people, and the same facts as JSON for programs."""
 
 import json
+import os
 import re
+import tempfile
 import unittest
 
 from harness import MUSTER, ToolTest
@@ -24,8 +26,8 @@ class Info(ToolTest):
     def test_text_and_json_agree(self):
         text, facts = self.info(), json.loads(self.info("--json"))
         self.check_form(text)
-        self.assertEqual(list(facts), ["build", "machine", "discovery", "network", "backends", "settings"])
-        self.assertEqual(re.findall(r"(?m)^[A-Z]\w+$", text), ["Machine", "Launcher", "Network", "Backends"])
+        self.assertEqual(list(facts), ["build", "machine", "discovery", "network", "secret", "backends", "settings"])
+        self.assertEqual(re.findall(r"(?m)^[A-Z]\w+$", text), ["Machine", "Launcher", "Network", "Secret", "Backends"])
         self.assertTrue(text.startswith(f"muster {facts['build']['version']} "))
         self.assertRegex(text, rf"processor +{re.escape(facts['machine']['cpu'])}\n")
         for name, backend in facts["backends"].items():
@@ -41,6 +43,31 @@ class Info(ToolTest):
         self.assertIn("rank         1 of 2 (RANK, WORLD_SIZE)", text)
         self.assertRegex(text, r"rank 0 is at 127\.0\.0\.1:\d+ \(MASTER_ADDR, MASTER_PORT\)")
         self.assertRegex(text, r"(?m)^  variables    RANK=1$")
+
+    def test_secret(self):
+        """Says which secret would be used, never its value, and makes none."""
+        value = "do-not-print-this-value"
+        with tempfile.TemporaryDirectory() as directory:
+            home, path = os.path.join(directory, "home"), os.path.join(directory, "file")
+            own = os.path.join(home, "muster/secret")
+            os.mkdir(home)
+            with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                file.write(value)
+            for env, source, where, exists in (
+                ({"XDG_CONFIG_HOME": home}, "user", own, False),
+                ({"XDG_CONFIG_HOME": home, "MUSTER_SECRET_FILE": path}, "MUSTER_SECRET_FILE", path, True),
+            ):
+                text, facts = self.info(env=env), json.loads(self.info("--json", env=env))
+                self.assertEqual(facts["secret"], {"source": source, "path": where, "exists": exists})
+                self.assertRegex(text, rf"(?m)^Secret\n  path +{re.escape(where)}\n  source +{source}\n")
+                self.assertEqual("does not exist" in text, not exists)
+                self.assertNotIn(value, text + str(facts))
+            self.assertEqual(os.listdir(home), [])
+            os.chmod(path, 0o640)
+            text, facts = self.info(env=env), json.loads(self.info("--json", env=env))
+            self.assertIn("other users can access it", facts["secret"]["error"])
+            self.assertIn("other users can access it", " ".join(text.split()))
+            self.assertNotIn(value, text + str(facts))
 
     def test_settings(self):
         text = self.info("--env", env={"MUSTER_SLOW_S": "3"})

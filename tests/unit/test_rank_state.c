@@ -245,6 +245,8 @@ static void what_is_no_slate_is_left_alone(void **state) {
     snprintf(text, sizeof text, "/proc/%d/fd/%d:0", (int)getpid(), loose); /* another may cut it off */
     refuse(text);
     assert_int_equal(fcntl(loose, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    refuse(text);
+    assert_int_equal(fcntl(loose, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL), 0);
     setenv(MSI_RANK_STATE_VARIABLE, text, 1);
     msi_rank_state_open();
     assert_non_null(msi_rank_state_on());

@@ -77,6 +77,16 @@ static void every_cut_of_a_record_is_torn(void **state) {
     msi_buf_free(&out);
 }
 
+static void zeros_are_garbage(void **state) {
+    (void)state;
+    static const uint8_t zeros[64];
+    struct msi_file_record got;
+    size_t length;
+    assert_int_equal(msi_file_record_read(zeros, sizeof zeros, MAX_KEY, MAX_VALUE, &got, &length),
+                     MSI_FILE_GARBAGE);
+    assert_int_equal(msi_file_record_read(zeros, 7, MAX_KEY, MAX_VALUE, &got, &length), MSI_FILE_TORN);
+}
+
 static enum msi_file_result read_lengths(uint32_t name, uint32_t value) {
     struct msi_buf out = {0};
     struct msi_file_record got;
@@ -243,6 +253,7 @@ int main(void) {
         cmocka_unit_test(set_and_delete_are_pytorchs_bytes),
         cmocka_unit_test(foreign_names_are_passed_over),
         cmocka_unit_test(every_cut_of_a_record_is_torn),
+        cmocka_unit_test(zeros_are_garbage),
         cmocka_unit_test(lengths_beyond_the_limits_are_garbage),
         with_path(half_a_record_at_the_end_is_cut_off),
         with_path(what_stands_before_half_a_record_is_kept),

@@ -4,7 +4,6 @@
 #include "os/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <muster/dtype.h>
 #include <stdio.h>
@@ -136,7 +135,9 @@ int msi_flight_save(const char *path, const struct msi_buf *text) {
     if (text->failed) return ENOMEM;
     if (snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid()) >= (int)sizeof temporary)
         return ENAMETOOLONG;
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (msi_is_beside_squatter(path)) return EPERM;
+    unlink(temporary); /* of an earlier process with this pid */
+    int fd = msi_create_file(temporary);
     if (fd < 0) return errno;
     int error = msi_write_all(fd, text->data, text->len);
     if (close(fd) != 0 && !error) error = errno;

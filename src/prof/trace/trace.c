@@ -8,10 +8,8 @@
 #include "prof/record/event_ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FLUSH_AT = 64 << 10, GROUPS_MOST = 4096, FILES_MOST = 100000 };
@@ -318,13 +316,14 @@ void msi_trace_flush(struct msi_trace *t) {
 /* Opens the first name that is free, so that the files of earlier runs and worlds stay. 0, or an errno. */
 static int open_file(struct msi_trace *t, const char *directory) {
     snprintf(t->path, sizeof t->path, "%s", directory);
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST) return errno;
+    int error = msi_make_directory(directory);
+    if (error) return error;
     for (int k = 1; k <= FILES_MOST; k++) {
         char number[16] = "";
         if (k > 1) snprintf(number, sizeof number, ".%d", k);
         int n = snprintf(t->path, sizeof t->path, "%s/rank-%d%s.trace.json", directory, t->rank, number);
         if (n < 0 || n >= (int)sizeof t->path) return ENAMETOOLONG;
-        t->fd = open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        t->fd = msi_create_file(t->path);
         if (t->fd >= 0) return 0;
         if (errno != EEXIST) return errno;
     }
@@ -352,7 +351,7 @@ static int begin_file(struct msi_trace *t, const char *directory, const struct m
 
 /* An error in the setting, not a lack of space or permission. */
 static bool is_mistake(int error) {
-    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP;
+    return error == ENOENT || error == ENOTDIR || error == EPERM || error == ENAMETOOLONG || error == ELOOP;
 }
 
 mst_status msi_trace_open(const char *directory, const struct msi_rank_id *id, int64_t unix_ns,
@@ -366,10 +365,10 @@ mst_status msi_trace_open(const char *directory, const struct msi_rank_id *id, i
     mst_status st = MST_OK;
     if (is_mistake(error))
         st = msi_fail(MST_ERR_CONFIG, "set MUSTER_TRACE to a directory that exists or can be created",
-                      "cannot write traces to the directory %.200s: %s", directory, strerror(error));
+                      "cannot write traces to the directory %.200s: %s", directory, msi_file_error(error));
     else
         msi_log(prof, WARN, "cannot write the trace %s: %s; the program continues without it", made->path,
-                strerror(error));
+                msi_file_error(error));
     free(made);
     return st;
 }

@@ -2,6 +2,8 @@
  * found.c - what "muster info" finds: the build, the machine, the launcher, the network and the backends, as
  * JSON for programs and as text for people.
  */
+#include "auth/secret.h"
+#include "auth/sha256.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "base/table.h"
@@ -156,12 +158,33 @@ static void add_network(struct msi_json_out *out, const struct msi_settings *set
     msi_json_put_object_end(out);
 }
 
+static const char *secret_source(const struct msi_secret *secret) {
+    static const char *const names[] = {[MSI_SECRET_FROM_FILE] = "MUSTER_SECRET_FILE",
+                                        [MSI_SECRET_FROM_LAUNCHER] = "launcher",
+                                        [MSI_SECRET_FROM_USER] = "user"};
+    return names[secret->source];
+}
+
+/* Where the secret is, never the secret itself. */
+static void add_secret(struct msi_json_out *out, const struct msi_settings *settings) {
+    struct msi_secret secret = {.where = ""};
+    mst_status st = msi_secret_load(settings->secret_file, false, &secret);
+    msi_json_member_object(out, "secret");
+    if (secret.where[0]) msi_json_member_string(out, "source", secret_source(&secret));
+    if (secret.where[0]) msi_json_member_string(out, "path", secret.where);
+    msi_json_member_bool(out, "exists", secret.exists);
+    if (st != MST_OK) msi_json_member_string(out, "error", mst_last_error()->message);
+    msi_json_put_object_end(out);
+    msi_wipe(&secret, sizeof secret);
+}
+
 void info_add_found(struct msi_json_out *out, const struct msi_settings *settings) {
     struct msi_address master;
     add_build(out);
     add_machine(out);
     bool has_master = add_discovery(out, &master);
     add_network(out, settings, has_master ? &master : NULL);
+    add_secret(out, settings);
     info_add_backends(out);
 }
 
@@ -251,11 +274,28 @@ static void print_network(const struct msi_settings *settings, const struct msi_
     print_line("address", text);
 }
 
+static void print_secret(const struct msi_settings *settings) {
+    struct msi_secret secret = {.where = ""};
+    mst_status st = msi_secret_load(settings->secret_file, false, &secret);
+    printf("\nSecret\n");
+    if (secret.where[0]) print_line("path", secret.where);
+    if (secret.where[0]) print_line("source", secret_source(&secret));
+    if (st != MST_OK) {
+        print_line("error", mst_last_error()->message);
+        print_line("remedy", mst_last_error()->remedy);
+    } else if (!secret.exists) {
+        print_line("state", "does not exist; it is made at the first use");
+    }
+    print_line("used by", "no connection yet");
+    msi_wipe(&secret, sizeof secret);
+}
+
 void info_print_found(const struct msi_settings *settings) {
     struct msi_address master;
     print_machine();
     bool has_master = print_launcher(&master);
     print_network(settings, has_master ? &master : NULL);
+    print_secret(settings);
     info_print_backends();
     printf(
         "\n'muster info --env' lists the settings, 'muster info --json' prints all of this for programs.\n");

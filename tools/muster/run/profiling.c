@@ -2,6 +2,7 @@
 #include "run/run_options.h"
 
 #include "base/error.h"
+#include "os/file.h"
 #include "run/output/logs.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ static mst_status set_trace(struct run_options *o) {
     char path[PATH_MAX];
     if (!o->trace[0]) return msi_fail(MST_ERR_INVALID, NULL, "--trace is empty");
     if (logs_make_directories(o->trace) != 0 || !realpath(o->trace, path))
-        return msi_fail_errno(errno, "cannot write traces to '%s'", o->trace);
+        return msi_fail(MST_ERR_SYSTEM, NULL, "cannot write traces to '%s': %s", o->trace,
+                        msi_file_error(errno));
     return setenv(trace_variable, path, 1) == 0 ? add(o, trace_variable) : msi_fail_memory();
 }
 

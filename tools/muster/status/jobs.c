@@ -3,9 +3,10 @@
 
 #include "cli/text.h"
 
+#include "base/proc_fd.h"
+
 #include <ctype.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -31,13 +32,15 @@ static void take_line(char **rest, char *out, size_t size) {
     text_clean(out, false);
 }
 
-static bool read_card(const char *path, int pid, struct job_card *card) {
+static bool read_card(int pid, int descriptor, struct job_card *card) {
     char text[CARD_SIZE], *rest = text;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    int fd = msi_proc_open_memfd(pid, descriptor, &info);
     if (fd < 0) return false;
-    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    ssize_t n = info.st_size == CARD_SIZE ? pread(fd, text, sizeof text - 1, 0) : -1;
     close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    if (n < 0) return false;
+    text[n] = '\0';
     *card = (struct job_card){.pid = pid};
     take_line(&rest, card->address, sizeof card->address);
     take_line(&rest, card->run, sizeof card->run);
@@ -56,8 +59,7 @@ bool jobs_of(int pid, struct job_card *card) {
         if (n < 0) continue;
         target[n] = '\0';
         if (strncmp(target, wanted, sizeof wanted - 1) != 0) continue;
-        snprintf(path, sizeof path, "/proc/%d/fd/%.20s", pid, entry->d_name);
-        found = read_card(path, pid, card);
+        found = read_card(pid, atoi(entry->d_name), card);
     }
     if (dir) closedir(dir);
     return found;

@@ -7,6 +7,7 @@
 
 #include "run/failure/failure.h"
 
+#include "os/file.h"
 #include "os/host.h"
 #include "prof/flight/diagnose.h"
 #include "prof/flight/write.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* All recorders of this node, read at one moment. */
@@ -98,7 +98,7 @@ static bool write_all(struct job *job, const char *dir, const struct flights *f)
         if (!f->list[i].any) continue;
         int error = write_one(job, dir, &job->workers.list[i], &f->list[i]);
         if (error == 0) continue;
-        output_line(job->output, "cannot write the flight recorders to '%s': %s", dir, strerror(error));
+        output_line(job->output, "cannot write the flight recorders to '%s': %s", dir, msi_file_error(error));
         return false;
     }
     return true;
@@ -134,8 +134,8 @@ void job_remove_flights(const struct job *job) {
 static const char *choose_directory(const struct job *job, char dir[PATH_MAX]) {
     if (job->options->trace) return job->options->trace;
     snprintf(dir, PATH_MAX, "muster-flight.%d", (int)getpid());
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST) return NULL;
-    return dir;
+    errno = msi_make_directory(dir);
+    return errno ? NULL : dir;
 }
 
 /* Appends the diagnosis of the wait graph. */
@@ -210,7 +210,7 @@ static void show(struct job *job, const struct flights *f) {
     }
     const char *dir = choose_directory(job, own);
     if (!dir)
-        output_line(job->output, "cannot create the directory '%s': %s", own, strerror(errno));
+        output_line(job->output, "cannot create the directory '%s': %s", own, msi_file_error(errno));
     else if (write_all(job, dir, f))
         output_line(job->output, "the flight recorder%s of %d rank%s: muster report %s", n == 1 ? "" : "s", n,
                     n == 1 ? "" : "s", dir);

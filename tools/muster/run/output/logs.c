@@ -2,6 +2,7 @@
 #include "run/output/logs.h"
 
 #include "base/error.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,16 +18,13 @@ enum { STREAMS = 2 };
 static const char *const names[STREAMS] = {"stdout.log", "stderr.log"};
 
 static mst_status fail(const char *path) {
-    return msi_fail_errno(errno, "cannot keep logs in '%s'", path);
+    if (errno == EMFILE) return msi_fail_errno(errno, "cannot keep logs in '%s'", path);
+    return msi_fail(MST_ERR_SYSTEM, NULL, "cannot keep logs in '%s': %s", path, msi_file_error(errno));
 }
 
 static int make_directory(const char *path) {
-    struct stat st;
-    if (mkdir(path, 0777) == 0) return 0;
-    if (errno != EEXIST) return -1;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return 0;
-    errno = ENOTDIR;
-    return -1;
+    errno = msi_make_directory(path);
+    return errno ? -1 : 0;
 }
 
 int logs_make_directories(const char *path) {
@@ -66,7 +64,7 @@ static int make_own(const char *parent, const char *run_id, char **made) {
         free(*made);
         if (asprintf(made, "%s/%s%s", parent, run_id, number) < 0) *made = NULL;
         if (!*made) return -1;
-        if (mkdir(*made, 0777) == 0) return 0;
+        if (mkdir(*made, 0700) == 0) return 0;
         if (errno != EEXIST) return -1;
     }
     return -1;
@@ -108,7 +106,7 @@ static int open_rank(struct logs *logs, int attempt, int local_rank, char path[P
     for (int i = 0; i < STREAMS; i++) {
         if ((routes_of(logs->routes, local_rank, i) & ROUTE_LOGGED) == 0) continue;
         logs_path(path, PATH_MAX, logs->dir, attempt, local_rank, names[i]);
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
         if (fd < 0) return -1;
         logs->fds[local_rank * STREAMS + i] = fd;
     }
