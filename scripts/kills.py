@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kills.py - kills ranks by the thousand, one after the other, and checks that every survivor names each of them.
+"""kills.py - kills ranks one after the other and checks that every survivor names each of them.
 
   scripts/kills.py [--kills 10000] [--size 8] [--workers 1] [--seed 1] [--seconds 0]
 

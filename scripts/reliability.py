@@ -84,7 +84,7 @@ because of it.
 |---|---|---|---|---|---|---|---|---|
 """
 KILLS = """
-## One kill after the other
+## Successive kills
 
 `scripts/kills.py` kills the ranks of a run with SIGKILL until one is left; the others shrink the world, or a group, after each kill. Every
 survivor must name the killed rank each time. {killed:,} kills, {reports:,} reports of survivors. {problems}

@@ -89,7 +89,7 @@ int msi_proc_open_memfd(int pid, int fd, struct stat *info) {
     int made = reopen(file, 0);
     if (made < 0) return -1;
     int seals = fcntl(made, F_GET_SEALS);
-    /* The size again: the seals may have come after the first look. */
+    /* Read the size again: the seals may have been added after the first fstat. */
     if (seals < 0 || (seals & needed) != needed || fstat(made, &found)) return close_failed(made, EINVAL);
     *info = found;
     return made;

@@ -82,7 +82,7 @@
       "1: keep the last 256 operations for failure reports (flight recorder); 0: none.")                     \
     X(secret_file, "MUSTER_SECRET_FILE", TEXT, "", 0, 0,                                                     \
       "File with the secret of the job, of mode 0600; default: the launcher's, else "                        \
-      "~/.config/muster/secret. No connection asks for it yet.")                                             \
+      "~/.config/muster/secret; not used for connections yet.")                                              \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \
       "1: store clients on the server's host use a Unix socket instead of TCP; 0: TCP.")                     \
     X(store_standby, "MUSTER_STORE_STANDBY", NUMBER, "1", 0, 1,                                              \

@@ -41,6 +41,7 @@ struct msi_waiting {
     uint32_t recent[MSI_RECENT];
     int awaited[MSI_AWAITED_MOST], n_awaited; /* some of the ranks that it waits for */
     bool late;                                /* it has waited for long */
+    bool any;                                 /* one of them is enough */
 };
 
 /* Functions of the group that a communicator calls. */

@@ -23,6 +23,7 @@ struct msi_comm_ranks {
     int *slots;          /* number among the ranks of this host; -1: it is on another host */
     int local;           /* ranks on this host */
     bool oversubscribed; /* more ranks than processors */
+    bool one_host;       /* all ranks of the world are on this host */
     struct msi_hosts hosts;
 };
 
@@ -106,6 +107,7 @@ struct msi_comm {
         /* The ranks that hosted the store when these questions began; a standby may have taken over. */
         _Atomic int asked_host, silent_host;
         int told; /* store_host: lost ranks of which the others have had time to learn; -1: of a failure */
+        int turn; /* the first rank of the next question about a receive from any source */
         bool connecting; /* the collective under way waits for links, and so for the store */
     } waiting;
 };

@@ -126,13 +126,17 @@ static mst_status compare_calls(mst_group *group, const struct msi_op_call *call
 }
 
 /* Fails if a rank that has not arrived recovers from the loss of another one instead. */
-static mst_status check_recovering(mst_group *group, bool late) {
+static mst_status check_recovering(mst_group *group, bool late, int *turn) {
     struct msi_waiting at = {.late = late};
+    if (!late && !msi_world_has_events(group->world)) return MST_OK;
     uint64_t *arrived = calloc((size_t)group->size, sizeof *arrived);
     if (!arrived) return msi_fail_memory();
     mst_status st = read_progress(group, arrived);
-    for (int i = 0; i < group->size && at.n_awaited < MSI_AWAITED_MOST; i++)
-        if (arrived[i] < group->barriers && i != group->rank) at.awaited[at.n_awaited++] = i;
+    for (int i = 0; i < group->size && at.n_awaited < MSI_AWAITED_MOST; i++) {
+        int r = (*turn + i) % group->size; /* others at the next look */
+        if (arrived[r] < group->barriers && r != group->rank) at.awaited[at.n_awaited++] = r;
+    }
+    if (at.n_awaited) *turn = at.awaited[at.n_awaited - 1] + 1;
     free(arrived);
     return st == MST_OK ? msi_group_check_recovering(group, &at) : MST_OK;
 }
@@ -150,6 +154,7 @@ struct try {
     const struct msi_op_call *call; /* NULL: none */
     struct msi_slow slow;
     bool reported; /* the call was reported to ranks that do not come */
+    int turn;      /* the first of the ranks at which it looks */
     bool given_up; /* the group has been aborted, or the calls differ */
 };
 
@@ -167,7 +172,7 @@ static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum at
         if (msi_slow_is_due(&try->slow, wait->deadline)) write_slow(group, &try->slow, wait->deadline);
         if (look_ms < LOOK_MOST_MS) look_ms *= 2;
         st = msi_group_check_abort(group);
-        if (st == MST_OK) st = check_recovering(group, msi_now() > late);
+        if (st == MST_OK) st = check_recovering(group, msi_now() > late, &try->turn);
         if (st == MST_OK && try->call) st = compare_calls(group, try->call, &try->reported);
         try->given_up = st != MST_OK;
         if (st != MST_OK) return st;

@@ -56,6 +56,13 @@ static mst_status wait_for(struct msi_world *world, const char *name, const stru
     return st == MST_ERR_PEER_LOST ? msi_world_read_events(world, wait) : st;
 }
 
+bool msi_world_has_events(struct msi_world *world) {
+    pthread_mutex_lock(&world->lock);
+    bool some = world->events_seen > 0;
+    pthread_mutex_unlock(&world->lock);
+    return some;
+}
+
 char msi_world_rank_event(struct msi_world *world, int rank) {
     pthread_mutex_lock(&world->lock);
     char event = world->lost_ranks[rank].order ? world->lost_ranks[rank].event : 0;

@@ -69,7 +69,7 @@ mst_status msi_group_shrink(mst_group *group, const struct msi_wait *wait, const
     for (int i = 0; i < n; i++) survives |= ranks[i] == group->world->rank;
     if (st == MST_OK && !survives) st = msi_group_fail_excluded(group);
     if (st == MST_OK) st = make_group(group, ranks, n, options, survivors);
-    if (st == MST_OK) msi_world_renew_standby(*survivors);
+    if (st == MST_OK) msi_world_renew_standby(*survivors, wait);
     msi_buf_free(&decision);
     free(ranks);
     return st;

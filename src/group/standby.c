@@ -92,11 +92,13 @@ static mst_status learn_ranks(struct msi_world *world, bool continues, const str
 static mst_status open_standby(struct msi_world *world, const struct msi_settings *settings, int host,
                                const struct msi_wait *wait, const char *key, struct msi_address *address) {
     char text[32];
+    if (!address->port && msi_store_hosts(world->store)) address->port = world->standby_port;
     if (!address->port && settings->store_standby &&
         msi_store_stand_by(world->store, address, settings, wait) != MST_OK) {
         msi_log(group, WARN, "the store will end with rank %d: %s", host, mst_last_error()->message);
         address->port = 0;
     }
+    world->standby_port = address->port;
     snprintf(text, sizeof text, "%d %d", address->port, msi_store_takeovers(world->store));
     return msi_world_put(world, wait, key, msi_cstr(text));
 }
@@ -152,15 +154,16 @@ static int choose_survivor(const mst_group *survivors, int host) {
     int other = -1;
     for (int i = 0; i < survivors->size; i++) {
         int r = msi_group_global_rank(survivors, i);
-        if (members[r].pid == members[host].pid || msi_world_rank_event(world, r)) continue;
+        if (msi_world_rank_event(world, r)) continue;
         if (members[r].host != members[host].host) return r;
-        if (other < 0) other = r;
+        if (other < 0 && members[r].pid != members[host].pid) other = r;
     }
     return other;
 }
 
-/* Agrees with all ranks of the world on its next standby: -1: there is none, or no need for one. */
-static int agree_on_standby(const mst_group *survivors, const struct msi_wait *wait, const char *key) {
+/* Agrees with all ranks of the world on its next standby; -1: there is none, or no need for one. */
+static int agree_on_standby(const mst_group *survivors, const struct msi_wait *wait, const char *key,
+                            bool wanted) {
     struct msi_world *world = survivors->world;
     struct msi_buf value = {0};
     char text[16] = "";
@@ -168,7 +171,7 @@ static int agree_on_standby(const mst_group *survivors, const struct msi_wait *w
     mst_status st = msi_world_read(world, wait, key, &value);
     msi_world_store_ranks(world, ranks);
     bool stands = ranks[1] >= 0 && !msi_world_rank_event(world, ranks[1]);
-    if (st == MST_OK && !value.len && !stands && ranks[0] >= 0) {
+    if (st == MST_OK && !value.len && wanted && !stands && ranks[0] >= 0) {
         snprintf(text, sizeof text, "%d", choose_survivor(survivors, ranks[0]));
         if (text[0] != '-') st = msi_world_put_once(world, wait, key, msi_cstr(text), &value);
     }
@@ -179,9 +182,9 @@ static int agree_on_standby(const mst_group *survivors, const struct msi_wait *w
     return rank < world->size ? rank : -1;
 }
 
-/* Opens the standby or learns where it is; false if there is none. */
-static bool replace_standby(struct msi_world *world, const struct msi_settings *settings,
-                            const struct msi_wait *wait, const char *key, int standby) {
+/* Opens the standby or learns where it is: its port, or 0 if it cannot be opened or the rank is lost. */
+static mst_status replace_standby(struct msi_world *world, const struct msi_settings *settings,
+                                  const struct msi_wait *wait, const char *key, int standby, int *port) {
     struct msi_address address = {.port = 0};
     char of_port[64];
     int takeovers = msi_store_takeovers(world->store);
@@ -190,29 +193,32 @@ static bool replace_standby(struct msi_world *world, const struct msi_settings *
     mst_status st = standby == world->rank
                         ? open_standby(world, settings, msi_world_store_host(world), wait, of_port, &address)
                         : read_standby(world, wait, standby, of_port, &address.port, &takeovers);
-    if (st != MST_OK || address.port <= 0) return false;
+    *port = address.port;
+    if (st != MST_OK || address.port <= 0) return st;
     set_server(world, takeovers + 1, standby);
     world->standby_port = address.port;
-    add_to(world, &address);
-    return true;
+    for (struct msi_world *w = world; w; w = w->previous) add_to(w, &address);
+    return MST_OK;
 }
 
-void msi_world_renew_standby(const mst_group *survivors) {
-    static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER; /* threads may shrink groups at once */
+void msi_world_renew_standby(const mst_group *survivors, const struct msi_wait *whole) {
     struct msi_world *world = survivors->world;
-    struct msi_wait wait = {msi_deadline(WAIT_MS), NULL};
     struct msi_settings settings;
     char key[32];
-    if (!world->hosted || world->continued || survivors->size == 1) return;
-    if (msi_settings_load(&settings, NULL) != MST_OK || !settings.store_standby) return;
-    pthread_mutex_lock(&renewing);
-    for (bool replaced = true; replaced && world->standbys < MSI_STORE_HOSTS;) {
+    if (!world->hosted || world->continued || survivors->size == 1 ||
+        msi_settings_load(&settings, NULL) != MST_OK)
+        return;
+    pthread_mutex_lock(&world->standby_lock); /* threads may shrink groups at once */
+    struct msi_wait wait = {msi_deadline(WAIT_MS), whole->cancel};
+    if (whole->deadline < wait.deadline) wait.deadline = whole->deadline;
+    while (world->standbys < MSI_STORE_HOSTS - 2) {
+        int port = 0;
         snprintf(key, sizeof key, "standby/%d", world->standbys);
-        int standby = agree_on_standby(survivors, &wait, key);
-        if (standby < 0) break;
+        int standby = agree_on_standby(survivors, &wait, key, settings.store_standby);
+        if (standby < 0 || replace_standby(world, &settings, &wait, key, standby, &port) != MST_OK)
+            break; /* if it is late, the next call asks again */
         world->standbys++;
-        replaced = replace_standby(world, &settings, &wait, key, standby) ||
-                   msi_world_rank_event(world, standby); /* the next one */
+        if (port <= 0 && !msi_world_rank_event(world, standby)) break;
     }
-    pthread_mutex_unlock(&renewing);
+    pthread_mutex_unlock(&world->standby_lock);
 }

@@ -17,6 +17,10 @@ struct vote_state {
     struct msi_ballot *ballots;
     int missing;     /* ranks that neither take part nor are lost */
     int64_t part_ms; /* of the next wait */
+    /* Once other ranks know of the vote: in world->votes, with the value of recovers/RANK. */
+    struct msi_list node;
+    char told[RECOVERY_MAX];
+    int cause;
 };
 
 static void fill_keys(struct vote_state *s, uint64_t number) {
@@ -103,7 +107,7 @@ static mst_status look(struct vote_state *s, struct msi_str line, const struct m
 static mst_status wait_for_news(struct vote_state *s, const struct msi_wait *whole) {
     struct msi_world *world = s->vote->group->world;
     struct msi_wait part = {msi_deadline(s->part_ms), whole->cancel}, *wait = &part;
-    if (s->part_ms < PART_MOST_MS) s->part_ms *= 2;
+    s->part_ms = s->part_ms * 2 < PART_MOST_MS ? s->part_ms * 2 : PART_MOST_MS;
     if (whole->deadline < part.deadline) part.deadline = whole->deadline;
     struct msi_str result = msi_cstr(s->result);
     pthread_mutex_lock(&world->lock);
@@ -156,60 +160,94 @@ static int first_lost(const mst_group *group) {
     return first;
 }
 
-/* Rule 3 of vote.h. vote NULL: this thread does not wait any more; others of this rank may. */
-static void tell_recovery(struct msi_world *world, int cause, const struct msi_vote *vote) {
-    char name[32], text[RECOVERY_MAX] = "";
+/* Rule 3 of vote.h. The key has the last one of the votes in which threads of this rank wait. */
+static void write_recovery(struct msi_world *world) {
+    char name[32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(name, sizeof name, "recovers/%d", world->rank);
-    if (vote) snprintf(text, sizeof text, "%d %s %s", cause, vote->group->id, vote->call);
-    pthread_mutex_lock(&world->votes_lock);
-    world->votes += vote ? 1 : -1;
-    if (vote)
-        msi_world_put(world, &wait, name, msi_cstr(text));
-    else if (world->votes == 0)
+    if (msi_list_empty(&world->votes))
         msi_world_delete(world, &wait, name);
+    else
+        msi_world_put(world, &wait, name,
+                      msi_cstr(msi_container(world->votes.prev, struct vote_state, node)->told));
+}
+
+static void tell_recovery(struct vote_state *s, int cause) {
+    const struct msi_vote *vote = s->vote;
+    struct msi_world *world = vote->group->world;
+    pthread_mutex_lock(&world->votes_lock);
+    if (!s->told[0]) msi_list_push(&world->votes, &s->node);
+    s->cause = cause;
+    snprintf(s->told, sizeof s->told, "%d %s %s %llu %s", cause, vote->group->id, vote->kind,
+             (unsigned long long)*vote->number, vote->call);
+    write_recovery(world);
     pthread_mutex_unlock(&world->votes_lock);
 }
 
-static bool is_member(struct msi_world *world, const char *id) {
-    bool is = false;
-    pthread_mutex_lock(&world->lock);
-    for (const struct msi_list *at = world->groups.next; at != &world->groups && !is; at = at->next) {
-        const mst_group *group = msi_container(at, mst_group, node);
-        is = group->rank >= 0 && !strcmp(group->id, id);
-    }
-    pthread_mutex_unlock(&world->lock);
-    return is;
+static void end_recovery(struct vote_state *s) {
+    struct msi_world *world = s->vote->group->world;
+    if (!s->told[0]) return;
+    pthread_mutex_lock(&world->votes_lock);
+    msi_list_remove(&s->node);
+    write_recovery(world);
+    pthread_mutex_unlock(&world->votes_lock);
 }
 
-/* Does a thread of this rank wait in a vote that ends calls? */
+/* Does a thread of this rank wait in a vote that others know of? */
 static bool takes_part(struct msi_world *world) {
     pthread_mutex_lock(&world->votes_lock);
-    bool any = world->votes > 0;
+    bool any = !msi_list_empty(&world->votes);
     pthread_mutex_unlock(&world->votes_lock);
     return any;
 }
 
+/* What recovers/RANK says. */
+struct recovery {
+    int cause; /* the lost rank; -1: none is known */
+    char id[48], kind[16], call[61];
+    unsigned long long number;
+};
+
+/* Is this rank a member of the group, and has it not done that vote? */
+static bool is_needed(struct msi_world *world, const struct recovery *r) {
+    bool needed = false;
+    pthread_mutex_lock(&world->lock);
+    for (const struct msi_list *at = world->groups.next; at != &world->groups && !needed; at = at->next) {
+        const mst_group *group = msi_container(at, mst_group, node);
+        uint64_t done = !strcmp(r->kind, "shrink")  ? group->shrinks
+                        : !strcmp(r->kind, "agree") ? group->agreements
+                                                    : world->reforms;
+        needed = group->rank >= 0 && !strcmp(group->id, r->id) && done <= r->number;
+    }
+    pthread_mutex_unlock(&world->lock);
+    return needed;
+}
+
 /*
- * text is the value of recovers/RANK. Before the call has waited for long it fails only if the vote needs
- * this rank: another vote may be over soon. Without a loss the others may wait for another thread of this
- * rank.
+ * text is the value of recovers/RANK. Before the call has waited for long, and if it waits for any sender, it
+ * fails only if the vote needs this rank: another vote may be over soon. Without a loss the others may wait
+ * for another thread of this rank.
  */
-static mst_status fail_recovering(mst_group *group, int rank, const char *text, bool late) {
+static mst_status fail_recovering(mst_group *group, int rank, const char *text,
+                                  const struct msi_waiting *at) {
     static const char *const remedy = "call it on this rank, too; the group must be recreated";
     struct msi_world *world = group->world;
-    char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32], id[sizeof group->id], call[61];
-    int cause;
-    if (sscanf(text, "%d %47s %60s", &cause, id, call) != 3 || cause >= world->size) return MST_OK;
-    if (cause < 0 ? !late || takes_part(world) : !late && !is_member(world, id)) return MST_OK;
+    char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32];
+    struct recovery r;
+    if (sscanf(text, "%d %47s %15s %llu %60s", &r.cause, r.id, r.kind, &r.number, r.call) != 5 ||
+        r.cause >= world->size)
+        return MST_OK;
+    if (r.cause < 0 && (!at->late || takes_part(world))) return MST_OK;
+    if ((!at->late || at->any) && !is_needed(world, &r)) return MST_OK;
     msi_rank_show(group, rank, who, sizeof who);
-    if (cause < 0)
+    if (r.cause < 0)
         return msi_blame(
-            msi_fail(MST_ERR_PEER_LOST, remedy, "%s, for which this call waits, is in %s", who, call), rank);
+            msi_fail(MST_ERR_PEER_LOST, remedy, "%s, for which this call waits, is in %s", who, r.call),
+            rank);
     mst_status st = msi_fail(MST_ERR_PEER_LOST, remedy, "%s %s, and %s, for which this call waits, is in %s",
-                             msi_rank_show(group, cause, dead, sizeof dead),
-                             msi_world_rank_event(world, cause) == 'L' ? "has left" : "died", who, call);
-    return msi_blame(st, cause);
+                             msi_rank_show(group, r.cause, dead, sizeof dead),
+                             msi_world_rank_event(world, r.cause) == 'L' ? "has left" : "died", who, r.call);
+    return msi_blame(st, r.cause);
 }
 
 mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at) {
@@ -218,10 +256,7 @@ mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting
     struct msi_store_rpc x[MSI_AWAITED_MOST] = {{.req = {.op = 0}}};
     char keys[MSI_AWAITED_MOST][MSI_KEY_MAX], text[RECOVERY_MAX];
     int n = 0, ranks[MSI_AWAITED_MOST];
-    pthread_mutex_lock(&world->lock);
-    bool some_lost = world->events_seen > 0;
-    pthread_mutex_unlock(&world->lock);
-    if (!at->late && !some_lost) return MST_OK;
+    if (!at->late && !msi_world_has_events(world)) return MST_OK;
     for (; n < at->n_awaited && n < MSI_AWAITED_MOST; n++) {
         ranks[n] = msi_group_global_rank(group, at->awaited[n]);
         x[n].req = msi_read_request(msi_key(keys[n], "%srecovers/%d", world->prefix, ranks[n]));
@@ -231,7 +266,7 @@ mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting
     st = MST_OK;
     for (int i = 0; i < n && answered && st == MST_OK; i++) {
         msi_str_copy(msi_store_reply_value(&x[i]), text, sizeof text);
-        st = fail_recovering(group, ranks[i], text, at->late);
+        st = fail_recovering(group, ranks[i], text, at);
     }
     msi_store_rpc_free(x, (size_t)n);
     return st;
@@ -239,21 +274,17 @@ mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting
 
 static mst_status take_part(struct vote_state *s, struct msi_str own, const struct msi_wait *wait,
                             struct msi_buf *decision) {
-    struct msi_world *world = s->vote->group->world;
     struct msi_buf line = {0};
     msi_ballot_write(&line, s->vote->group->rank, own);
     mst_status st = line.failed ? msi_fail_memory() : look(s, msi_buf_str(&line), wait, decision);
-    bool told = false;
     while (st == MST_OK && !decision->len && !decision->failed) {
-        int cause = told ? -1 : first_lost(s->vote->group);
-        if (!told && (s->vote->ends_calls || cause >= 0)) {
-            tell_recovery(world, cause, s->vote);
-            told = true;
-        }
+        int cause = first_lost(s->vote->group);
+        if (s->told[0] ? cause >= 0 && s->cause < 0 : cause >= 0 || s->vote->ends_calls)
+            tell_recovery(s, cause);
         st = wait_for_news(s, wait);
         if (st == MST_OK) st = look(s, msi_str(NULL, 0), wait, decision);
     }
-    if (told) tell_recovery(world, -1, NULL);
+    end_recovery(s);
     if (st == MST_OK && decision->failed) st = msi_fail_memory();
     msi_buf_free(&line);
     return st == MST_ERR_TIMEOUT ? say_late(s) : st;

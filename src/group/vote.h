@@ -29,8 +29,8 @@ struct msi_ballot {
 
 struct msi_vote {
     mst_group *group;
-    const char *kind, *call; /* the kind, and the name of the public call */
-    uint64_t *number;        /* how many votes of the kind have been decided in the group */
+    const char *kind, *call;  /* the kind, and the name of the public call */
+    _Atomic uint64_t *number; /* how many votes of the kind have been decided in the group */
     /* Writes a decision, which is not empty; ballots has an entry for each group rank. */
     mst_status (*decide)(void *context, const struct msi_ballot *ballots, struct msi_buf *decision);
     void *context;

@@ -92,6 +92,7 @@ static void release(struct msi_world *world) {
     if (world->owns_store) msi_store_free(world->store);
     msi_spare_fds_drop();
     pthread_mutex_destroy(&world->votes_lock);
+    pthread_mutex_destroy(&world->standby_lock);
     pthread_mutex_destroy(&world->lock);
     free(world->counts);
     free(world->lost_ranks);
@@ -299,6 +300,8 @@ static mst_status open_world(const struct opening *how, mst_group **group) {
     struct msi_world *world = calloc(1, sizeof *world);
     if (!world) return msi_fail_memory();
     pthread_mutex_init(&world->votes_lock, NULL);
+    pthread_mutex_init(&world->standby_lock, NULL);
+    msi_list_init(&world->votes);
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
     msi_world_set_store_ranks(world, 0, -1);

@@ -22,7 +22,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MSI_GROUP_NAME_MAX = 64, MSI_STORE_HOSTS = 9 };
+enum { MSI_GROUP_NAME_MAX = 64, MSI_STORE_HOSTS = 16 };
 
 /* How a rank was lost. */
 struct msi_lost_rank {
@@ -36,9 +36,9 @@ struct msi_world {
     struct msi_join_spec spec;    /* how this rank joined */
     char rank_0[MSI_PROCESS_MAX]; /* host and pid of rank 0, once it is known; for messages */
     char lineage[MSI_RUN_MAX];    /* the run of the first world, which later ones are reformed from */
-    bool continued;               /* a later world, which owns this one, continues it */
+    _Atomic bool continued;       /* a later world, which owns this one, continues it */
     int first_old;                /* a rank that was in the world before; 0 in the first world */
-    uint64_t reforms;             /* votes about the next world that were decided */
+    _Atomic uint64_t reforms;     /* votes about the next world that were decided */
     struct mst_store *store;
     bool owns_store;
     char prefix[MSI_PREFIX_MAX];
@@ -47,12 +47,13 @@ struct msi_world {
     /* [t] hosts the store after t takeovers, and [t + 1] is its standby; -1: none of this world. See
      * standby.c, which stores it and standby_port; they order nothing (relaxed). */
     _Atomic int store_ranks[MSI_STORE_HOSTS];
-    _Atomic int standby_port; /* 0: there is no standby */
-    int standbys;             /* that replaced another one; only standby.c */
-    int forks;                /* msi_forks() at the opening: a forked child is not a rank */
-    int streams;              /* connections between two ranks of different hosts; 0: automatic */
-    int64_t slow_s;           /* MUSTER_SLOW_S */
-    int64_t linger_ms;        /* how long the rank that hosts the store waits for the others before it ends */
+    _Atomic int standby_port;     /* 0: there is no standby */
+    int standbys;                 /* that replaced another one */
+    pthread_mutex_t standby_lock; /* protects standbys */
+    int forks;                    /* msi_forks() at the opening: a forked child is not a rank */
+    int streams;                  /* connections between two ranks of different hosts; 0: automatic */
+    int64_t slow_s;               /* MUSTER_SLOW_S */
+    int64_t linger_ms; /* how long the rank that hosts the store waits for the others before it ends */
     struct msi_members members;
     struct msi_endpoint endpoint; /* for ranks of other hosts */
     struct msi_tuning tuning;
@@ -69,7 +70,7 @@ struct msi_world {
     bool prints_profile;        /* rank 0 prints it at the end */
     struct msi_summed *summed;  /* NULL: no summary was made yet */
     pthread_mutex_t votes_lock; /* held while recovers/RANK is written: rule 3 of vote.h */
-    int votes;                  /* threads of this rank that wait in votes and have said so */
+    struct msi_list votes;      /* in which threads of this rank wait, and of which other ranks know */
     pthread_mutex_t lock;       /* of what follows */
     struct msi_list groups;
     struct msi_group_count *counts; /* number of groups made of the same ranks */
@@ -100,10 +101,10 @@ struct mst_group {
     bool ascending;         /* the ranks are; only mst_split_group orders them otherwise */
     _Atomic int timeout_ms; /* read and written by msi_group_timeout and msi_group_set_timeout */
     struct msi_group_gate gate;
-    _Atomic uint64_t operations;       /* collectives begun; the same on all ranks */
-    _Atomic uint64_t messages;         /* messages begun, about; differs between ranks */
-    uint64_t barriers;                 /* barriers through the store */
-    uint64_t agreements, shrinks;      /* votes that were decided; the same on all ranks that survive */
+    _Atomic uint64_t operations;          /* collectives begun; the same on all ranks */
+    _Atomic uint64_t messages;            /* messages begun, about; differs between ranks */
+    uint64_t barriers;                    /* barriers through the store */
+    _Atomic uint64_t agreements, shrinks; /* votes that were decided; the same on all ranks that survive */
     int lost;                          /* the rank that was lost first, as far as this rank knew; -1: none */
     bool reported;                     /* the program has got a failure that blames that rank */
     bool *acknowledged;                /* by group rank: dead ranks that the program knows; NULL: none */
@@ -228,7 +229,7 @@ void msi_world_store_ranks(const struct msi_world *world, int ranks[2]);
 void msi_world_copy_store(struct msi_world *world, struct msi_world *previous,
                           const struct msi_settings *settings);
 /* The survivors of a group replace a standby that is lost or serves now. */
-void msi_world_renew_standby(const mst_group *survivors);
+void msi_world_renew_standby(const mst_group *survivors, const struct msi_wait *wait);
 /* Sets the rank that hosts the store, and its standby. */
 void msi_world_set_store_ranks(struct msi_world *world, int host, int standby);
 
@@ -330,6 +331,8 @@ mst_status msi_world_fail_store(struct msi_world *world);
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);
 /* The event of a lost rank, as in struct msi_lost_rank; 0: not lost, as far as events were read. */
 char msi_world_rank_event(struct msi_world *world, int rank);
+/* Has a rank died or left, as far as events were read? */
+bool msi_world_has_events(struct msi_world *world);
 /*
  * Tells the store which ranks of the group were processes of this host that have ended. The store knows it
  * from their connections, unless they ended before they had connected to a standby that took over.

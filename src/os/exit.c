@@ -10,7 +10,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int64_t earliest; /* relaxed: the time orders nothing */
-static pid_t owner;              /* a forked child has none of the threads */
+static _Atomic pid_t owner;      /* a forked child has none of the threads */
 
 static void wait_until_earliest(void) {
     if (getpid() != owner) return;
@@ -21,12 +21,12 @@ static void wait_until_earliest(void) {
 }
 
 static void set_up(void) {
-    owner = getpid();
-    atexit(wait_until_earliest); /* without memory the process ends at once */
+    atexit(wait_until_earliest); /* if that fails, the exit is not delayed */
 }
 
 void msi_exit_not_before(int64_t moment) {
     int64_t known = atomic_load_explicit(&earliest, memory_order_relaxed);
+    owner = getpid();
     pthread_once(&once, set_up);
     while (known < moment && !atomic_compare_exchange_weak_explicit(
                                  &earliest, &known, moment, memory_order_relaxed, memory_order_relaxed))

@@ -53,7 +53,7 @@ const char *msi_file_line(const char *path, char *out, size_t size) {
     return out;
 }
 
-bool msi_is_squatted(const char *path) {
+bool msi_is_foreign_in_shared_dir(const char *path) {
     char name[PATH_MAX];
     struct stat info;
     size_t len = strlen(path);
@@ -67,20 +67,20 @@ bool msi_is_squatted(const char *path) {
     return stat(len ? name : ".", &info) != 0 || (info.st_mode & S_IWOTH);
 }
 
-bool msi_is_beside_squatter(const char *path) {
+bool msi_directory_is_foreign(const char *path) {
     char directory[PATH_MAX];
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path || slash - path >= PATH_MAX) return false;
     memcpy(directory, path, (size_t)(slash - path));
     directory[slash - path] = '\0';
-    return msi_is_squatted(directory);
+    return msi_is_foreign_in_shared_dir(directory);
 }
 
 int msi_make_directory(const char *path) {
     struct stat info;
     if (mkdir(path, 0700) == 0) return 0;
     if (errno != EEXIST) return errno;
-    if (msi_is_squatted(path)) return EPERM;
+    if (msi_is_foreign_in_shared_dir(path)) return EPERM;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
 }
 

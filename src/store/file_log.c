@@ -30,7 +30,7 @@ static const char *check_file(int fd) {
 /* Opens or creates a file of mode 0600. It follows no link, and neither blocks nor acts on a device. */
 static mst_status open_file(const char *path, int *fd) {
     static const char remedy[] = "name a file in a directory of this user";
-    if (msi_is_beside_squatter(path))
+    if (msi_directory_is_foreign(path))
         return msi_fail(MST_ERR_SYSTEM, remedy,
                         "the directory of the store's file %s belongs to another user", path);
     int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
@@ -148,7 +148,7 @@ mst_status msi_file_log_read(struct msi_file_log *log,
                              void (*take)(void *context, const struct msi_file_record *record),
                              void *context) {
     const struct msi_file_limits *limits = &log->limits;
-    struct msi_buf part = {0}; /* from here on the file has part, of which used bytes are done */
+    struct msi_buf part = {0}; /* bytes of the file that were read; the first used ones are applied */
     size_t used = 0, length = 0;
     off_t size = 0;
     mst_status st = find_size(log, &size);
@@ -165,7 +165,7 @@ mst_status msi_file_log_read(struct msi_file_log *log,
             take(context, &record);
             used += length;
             log->end += (off_t)length;
-        } else if (got == MSI_FILE_TORN && log->end) { /* one half record is no store's file */
+        } else if (got == MSI_FILE_TORN && log->end) { /* else it is not a store's file */
             st = truncate_torn(log);
             break;
         } else {

@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 
 /* A server, as its clients' connections see it. */
-enum { MSI_STORE_PLACES = 8 };
+enum { MSI_STORE_PLACES = 32 };
 struct msi_store_target {
     struct msi_address
         places[MSI_STORE_PLACES]; /* of the server, of its standby, of the standby's standby, … */

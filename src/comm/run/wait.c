@@ -50,7 +50,10 @@ static bool is_lost(struct msi_comm *comm, int rank) {
  */
 static int lost_sender(struct msi_comm *comm) {
     void *context = comm->hooks.context;
-    int left = 0, last = -1;
+    int left = 0, last = -1,
+        first = comm->hooks.unreported(context); /* others may have ended because of it */
+    if (first >= 0 && comm->hooks.has_died(context, first) && !comm->hooks.is_acknowledged(context, first))
+        return first;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) continue;
         bool ended = comm->waiting.store_lost && msi_comm_has_ended(comm, r) && !msi_comm_has_left(comm, r);
@@ -199,11 +202,14 @@ static mst_status read_reports(struct msi_comm *comm, const struct msi_waiting *
 
 /* The rank that a message needs, or those that may send it. */
 static void list_awaited(const struct mst_work *work, struct msi_waiting *at) {
-    const struct msi_comm *comm = work->comm;
-    int peer = msi_comm_peer(work);
-    for (int r = 0; r < comm->size && at->n_awaited < MSI_AWAITED_MOST; r++) {
-        bool may_send = r != comm->rank && !comm->hooks.is_gone(comm->hooks.context, r);
-        if (peer >= 0 ? r == peer : may_send) at->awaited[at->n_awaited++] = r;
+    struct msi_comm *comm = work->comm;
+    int peer = msi_comm_peer(work), first = comm->waiting.turn;
+    at->any = peer < 0;
+    if (peer >= 0) at->awaited[at->n_awaited++] = peer;
+    for (int i = 0; i < comm->size && peer < 0 && at->n_awaited < MSI_AWAITED_MOST; i++) {
+        int r = (first + i) % comm->size;
+        comm->waiting.turn = r + 1; /* the next question is about others */
+        if (r != comm->rank && !comm->hooks.is_gone(comm->hooks.context, r)) at->awaited[at->n_awaited++] = r;
     }
 }
 
@@ -276,6 +282,16 @@ static int64_t first_deadline(struct msi_comm *comm) {
     return first == INT64_MAX ? 0 : first;
 }
 
+/*
+ * How long after the last question to the store the next one follows. Between hosts the first one is not
+ * early: the connection to the store of a host that is cut off would fail before those between the ranks.
+ */
+static int64_t ask_after(const struct msi_comm *comm, const struct msi_idle *idle) {
+    int64_t waited = idle->asked - idle->since;
+    if (!comm->ranks.one_host || waited >= ASK_MOST_NS) return ASK_MOST_NS;
+    return waited < ASK_NS ? ASK_NS : waited;
+}
+
 /* Checks everything else that can end a wait. True if the wait ends. */
 static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));) {
@@ -284,9 +300,7 @@ static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now)
     }
     if (msi_comm_hear_failure(comm)) return true;
     if (comm->engine->accept) comm->engine->accept(comm);
-    int64_t waited = idle->asked - idle->since;
-    if (now - idle->asked < (waited < ASK_NS ? ASK_NS : waited < ASK_MOST_NS ? waited : ASK_MOST_NS))
-        return false;
+    if (now - idle->asked < ask_after(comm, idle)) return false;
     idle->asked = now;
     if (report_wait(comm, idle, now)) return true;
     bool late = now - idle->since > LONG_NS;

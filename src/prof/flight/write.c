@@ -135,7 +135,7 @@ int msi_flight_save(const char *path, const struct msi_buf *text) {
     if (text->failed) return ENOMEM;
     if (snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid()) >= (int)sizeof temporary)
         return ENAMETOOLONG;
-    if (msi_is_beside_squatter(path)) return EPERM;
+    if (msi_directory_is_foreign(path)) return EPERM;
     unlink(temporary); /* of an earlier process with this pid */
     int fd = msi_create_file(temporary);
     if (fd < 0) return errno;
