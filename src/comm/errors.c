@@ -15,10 +15,10 @@ enum {
     GRACE_MS = 250,   /* after the deadline, to ask which ranks are missing, if the store answers */
     SILENT_MS = 1000, /* between questions to a store that does not answer */
     ACCUSE_MS = 500,  /* a store that does not answer for that time is stopped rather than slow */
-    /* A rank that keeps the store lets the others learn why it fails: its call returns a little later, and
-     * its process ends later. Ranks that wait ask the store more often than every EXIT_MS. */
-    LEARN_MS = 20,
-    EXIT_MS = 500,
+    /* The call of the last rank that can serve the store fails that much later: the others read why. They ask
+     * the store more often. On one host they also read it in shared memory. */
+    LEARN_MS = 500,
+    LEARN_HERE_MS = 20,
     LEARN_LOOK_MS = 5,
 };
 
@@ -416,7 +416,7 @@ static int count_lost(struct msi_comm *comm) {
 
 void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status) {
     if (comm->size == 1 || !comm->hooks.keeps_store(comm->hooks.context)) return;
-    struct msi_wait wait = {msi_deadline(LEARN_MS), NULL};
+    struct msi_wait wait = {msi_deadline(comm->ranks.one_host ? LEARN_HERE_MS : LEARN_MS), NULL};
     msi_comm_lock(comm);
     bool failed = comm->failure.status != MST_OK, reports = comm->traits.uses_store;
     int lost = count_lost(comm), told = comm->waiting.told;
@@ -424,7 +424,7 @@ void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status) {
     if (!known) comm->waiting.told = failed ? -1 : lost;
     msi_comm_unlock(comm);
     if (known) return;
-    msi_exit_not_before(msi_deadline(EXIT_MS));
+    msi_exit_not_before(msi_deadline(MSI_EXIT_DELAY_MS));
     struct msi_saved_error error;
     msi_error_save(&error, status);
     do comm->hooks.refresh(comm->hooks.context, &wait);

@@ -64,11 +64,14 @@ static bool has_standby(struct msi_world *world) {
            !has_lost_host_of(world, ranks[1]);
 }
 
-static bool keeps_store(void *context) {
-    struct msi_world *world = ((const mst_group *)context)->world;
+bool msi_world_keeps_store(struct msi_world *world) {
     int ranks[2];
     msi_world_store_ranks(world, ranks);
     return world->hosted && ranks[has_standby(world)] == world->rank;
+}
+
+static bool keeps_store(void *context) {
+    return msi_world_keeps_store(((const mst_group *)context)->world);
 }
 
 static int64_t restore_ms(void *context) {

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "bootstrap/report.h"
 #include "group/world.h"
+#include "os/exit.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
@@ -287,6 +288,8 @@ mst_status msi_group_fail_lost(const mst_group *group, int rank, char event) {
     pthread_mutex_lock(&group->world->lock);
     bool silent = group->world->lost_ranks[rank].silent;
     pthread_mutex_unlock(&group->world->lock);
+    if (event == 'D' && msi_world_keeps_store(group->world))
+        msi_exit_not_before(msi_deadline(MSI_EXIT_DELAY_MS)); /* the others must be able to read it, too */
     if (silent) return fail_silent(group, rank);
     mst_status st =
         msi_fail(MST_ERR_PEER_LOST,

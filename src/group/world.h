@@ -225,6 +225,8 @@ int msi_world_store_host(const struct msi_world *world);
 bool msi_world_store_is_silent(const struct msi_world *world);
 /* The same, and its standby. */
 void msi_world_store_ranks(const struct msi_world *world, int ranks[2]);
+/* Is this rank the last one that can serve the store: its standby, or its host if there is no standby? */
+bool msi_world_keeps_store(struct msi_world *world);
 /* If a rank hosts the store: another one keeps a copy of it. Without one, the store ends with that rank. */
 void msi_world_copy_store(struct msi_world *world, struct msi_world *previous,
                           const struct msi_settings *settings);
