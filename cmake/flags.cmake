@@ -35,6 +35,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(branch_protection -mbranch-protection=standard)
 endif()
+set(CMAKE_REQUIRED_FLAGS -Werror) # clang only warns of a flag that it does not use on this processor
 foreach(flag -fstack-clash-protection ${branch_protection})
     string(MAKE_C_IDENTIFIER "MUSTER_HAS${flag}" known)
     check_c_compiler_flag(${flag} ${known})
@@ -42,6 +43,7 @@ foreach(flag -fstack-clash-protection ${branch_protection})
         target_compile_options(muster_flags INTERFACE ${flag})
     endif()
 endforeach()
+unset(CMAKE_REQUIRED_FLAGS)
 
 if(MUSTER_SANITIZE)
     # All objects are instrumented for the fuzzer; only fuzz targets link its main().

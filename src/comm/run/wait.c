@@ -298,7 +298,8 @@ static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now)
         if (ran_out(comm, work, now)) return true;
         check_slow(comm, work, now);
     }
-    if (msi_comm_hear_failure(comm)) return true;
+    /* A rank that has failed a later operation has done its part of this one. */
+    if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
     if (comm->engine->accept) comm->engine->accept(comm);
     if (now - idle->asked < ask_after(comm, idle)) return false;
     idle->asked = now;
