@@ -79,6 +79,13 @@ static mst_status gathered_bytes(size_t count, int timeout_ms) {
     return st;
 }
 
+/* All splits are zero: the ranks exchange only headers. */
+static mst_status empty_splits(int timeout_ms) {
+    size_t none[RANKS_MAX] = {0};
+    return mst_all_to_all_single(out, in, 0, MST_F32, .in_splits = none, .out_splits = none,
+                                 .timeout_ms = timeout_ms);
+}
+
 /* New memory in each call, which the other ranks must map first. */
 static mst_status in_fresh_memory(size_t count, int timeout_ms) {
     void *sums, *all;
@@ -122,6 +129,7 @@ static mst_status perform(const char *what, size_t count, int ms) {
     if (!strcmp(what, "polled")) return polled(count, ms);
     if (!strcmp(what, "coalesced")) return coalesced(count, ms);
     if (!strcmp(what, "alloc")) return in_fresh_memory(count, ms);
+    if (!strcmp(what, "empty_splits")) return empty_splits(ms);
     if (!strcmp(what, "bytes")) return gathered_bytes(count, ms);
     fprintf(stderr, "faults: no operation '%s'\n", what);
     exit(2);

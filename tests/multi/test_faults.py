@@ -377,7 +377,7 @@ def add_tests():
     """Adds a test for each operation, so that each runs and fails separately."""
     loops = (
         "barrier all_reduce inference_all_reduce broadcast reduce all_gather_into_tensor reduce_scatter_tensor gather "
-        "scatter all_to_all_single ring waited polled coalesced bytes alloc"
+        "scatter all_to_all_single empty_splits ring waited polled coalesced bytes alloc"
     )
     waits = (
         "barrier monitored_barrier all_reduce inference_all_reduce all_gather_into_tensor reduce_scatter_tensor "
@@ -385,7 +385,8 @@ def add_tests():
     )
     for name in loops.split():
         setattr(DeathsHere, f"test_{name}", lambda self, name=name: self.die(name))
-    for name in ("all_reduce", "broadcast", "gather", "all_to_all_single", "ring", "waited", "polled", "bytes"):
+    between = "all_reduce broadcast gather all_to_all_single empty_splits ring waited polled bytes"
+    for name in between.split():
         setattr(DeathsOnHosts, f"test_{name}", lambda self, name=name: self.die(name))
     for name in ("all_reduce", "all_to_all_single", "ring"):
         setattr(DeathsOverSockets, f"test_{name}", lambda self, name=name: self.die(name))

@@ -247,14 +247,17 @@ static enum msi_advance start(struct msi_net *net, struct mst_work *work) {
     return MSI_MOVED;
 }
 
-/* Compares the headers that have arrived with the call of this rank. */
+/* Compares the headers that have arrived with the call of this rank. A rank from which the plan receives
+ * nothing else may be lost before its header has arrived. */
 static enum msi_advance check_headers(struct msi_net *net, struct mst_work *work) {
     bool all = true;
+    int lost = -1;
     for (int r = 0; r < msi_net_comm(net)->size; r++) {
         struct msi_net_peer *p = &net->peers[r];
         if (!p->receives || p->checked) continue;
         if (!msi_transfer_done(&p->in)) {
             all = false;
+            if (lost < 0 && p->w.link->status != MST_OK) lost = r;
             continue;
         }
         struct msi_net_header h = msi_net_read_header(p->header_in);
@@ -262,6 +265,7 @@ static enum msi_advance check_headers(struct msi_net *net, struct mst_work *work
         if (why) return msi_net_mismatch(net, work, r, &h, why);
         p->checked = true;
     }
+    if (lost >= 0) return msi_fault(work, net->peers[lost].w.link->status, lost, net->peers[lost].w.link->why);
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
