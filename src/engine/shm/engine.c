@@ -257,6 +257,28 @@ static const struct msi_call_signature *signature_here(const struct msi_comm *co
     return &msi_shm_region_own(msi_native(comm)->peers.region)->slots[seq % MSI_SLOTS].signature;
 }
 
+/* The number and hash of the call that a rank has announced in the slot of that operation. */
+static uint64_t announced(const struct msi_shm_region *region, int rank, uint64_t seq) {
+    /* Pairs with msi_shm_region_announce. */
+    return atomic_load_explicit(&region->areas[rank].slots[seq % MSI_SLOTS].flag, memory_order_acquire);
+}
+
+/* Whether a rank has announced another call as that operation than this rank. */
+static bool has_called_differently(const struct msi_shm_region *region, int rank, uint64_t seq) {
+    uint64_t here = announced(region, region->rank, seq), there = announced(region, rank, seq);
+    return here >> 32 == (uint32_t)seq && there >> 32 == (uint32_t)seq && here != there;
+}
+
+/* Another rank gave up because the calls differ, and blames this one. If it made the same call as this rank,
+ * it learned of the difference from a third rank. Returns the rank to blame. */
+static int find_different(const struct msi_comm *comm, int announcer, uint64_t seq) {
+    const struct msi_shm_region *region = msi_native(comm)->peers.region;
+    if (has_called_differently(region, announcer, seq)) return comm->rank;
+    for (int r = 0; r < comm->size; r++)
+        if (has_called_differently(region, r, seq)) return r;
+    return comm->rank;
+}
+
 /* Was the operation rejected, or the earlier one that this rank is in? Then the failure says so. */
 static bool find_rejection(struct msi_comm *comm, const struct mst_work *own, uint64_t seq, int *rejecter) {
     if (msi_rejection_read(comm, seq, signature_here(comm, own, seq), rejecter) != MST_OK) return true;
@@ -276,6 +298,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     bool outside = global >= 0 && culprit < 0; /* the cause is the loss of a rank of another group */
     void *context = comm->hooks.context;
     if (culprit < 0) culprit = rank;
+    if (status == MST_ERR_MISMATCH && culprit == comm->rank) culprit = find_different(comm, rank, seq);
     int blamed_rank = culprit;
     if (culprit == comm->rank) culprit = rank; /* only the other rank knows why it blames this one */
     struct mst_work *own = msi_comm_next_active(comm, NULL);
