@@ -189,6 +189,13 @@ static mst_status say_own_lack(struct msi_comm *comm, mst_status status, int ran
     return msi_blame(status, msi_comm_global(comm, comm->rank));
 }
 
+/* The deadline, or that of the call of this rank with what may_ask adds to it. */
+static int64_t limit_to_call(const struct msi_comm *comm, int64_t deadline) {
+    int64_t until = atomic_load_explicit(&comm->waiting.until, memory_order_relaxed);
+    int64_t most = until + (int64_t)GRACE_MS * 1000000;
+    return until && most < deadline ? most : deadline;
+}
+
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
                                 bool only_it) {
     if (status == MST_ERR_MEMORY) return say_own_lack(comm, status, rank, why);
@@ -211,7 +218,7 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
         pause = pause * 2 < CUT_OFF_MS / 10 ? pause * 2 : CUT_OFF_MS / 10;
         if (restoring == 0) { /* the store may tell the cause soon */
             restoring = comm->hooks.restore_ms(context);
-            if (restoring) wait.deadline = msi_deadline(restoring);
+            if (restoring) wait.deadline = limit_to_call(comm, msi_deadline(restoring));
         }
     } while (more == MST_OK || (restoring && msi_now() < wait.deadline));
     if (msi_comm_has_left(comm, rank) || msi_comm_has_ended(comm, rank))
