@@ -3,13 +3,15 @@
 
   scripts/mutate.py [--count 200] [--seed 1] [--jobs 2] [--report mutants.json] FOLDER…
 
-Changes one operator in a source file below the folders, at random, builds and runs the tests until one fails, and fails
-again. A mutant that no test detects is a survivor: give it a test, or explain in scripts/mutants.txt why it changes
-nothing. Each job has a copy of the source and a build of its own in --directory. Mutants that do not compile are not
-counted. A report that exists is continued.
+Changes one operator in a source file below the folders, at random, builds and runs the tests that execute its line,
+until one fails, and fails again. A mutant that no test detects is a survivor: give it a test, or explain in
+scripts/mutants.txt why it changes nothing. Each job has a copy of the source and a build of its own in --directory.
+Mutants that do not compile are not counted. A report that exists is continued, as is the record of the lines that each
+test executes (coverage.json in --directory): delete it after the source or the tests change.
 """
 
 import argparse
+import bisect
 import concurrent.futures
 import json
 import os
@@ -24,7 +26,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 EXPLAINED = SOURCE / "scripts/mutants.txt"
-QUICK = 8  # seconds of a test that runs before the longer ones
+GROUPS = (2, 8, 30)  # seconds: tests up to 2 s run first, then those up to 8 s, …
 # What an operator becomes. The longer ones come first.
 OPERATORS = {
     "==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&&", " < ": " <= ", " > ": " >= ",
@@ -60,29 +62,23 @@ class Tree:
         self.at, self.options = directory, options
         self.build = directory / "build"
 
-    def run(self, *command, limit):
+    def run(self, *command, limit, **environment):
         """The exit status of a command, and its output."""
         try:
             done = subprocess.run(command, cwd=self.at, capture_output=True, text=True, errors="replace", timeout=limit,
-                                  env=self.environment())
+                                  env={**os.environ, "CCACHE_BASEDIR": str(self.at), "CCACHE_NOHASHDIR": "1", **environment})
             return done.returncode, done.stdout
         except subprocess.TimeoutExpired:
             return 1, "the limit"
 
-    def environment(self):
-        return {**os.environ, "CCACHE_BASEDIR": str(self.at), "CCACHE_NOHASHDIR": "1"}
-
-    def prepare(self):
+    def prepare(self, flags="-O1"):
+        shutil.rmtree(self.at, ignore_errors=True)
         shutil.copytree(SOURCE, self.at, ignore=shutil.ignore_patterns("build*", ".git"), symlinks=True)
         launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         configured, _ = self.run("cmake", "-S", ".", "-B", "build", "-DMUSTER_BUILD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release",
-                              "-DCMAKE_C_FLAGS_RELEASE=-O1", *launcher, limit=300)
+                                 f"-DCMAKE_C_FLAGS_RELEASE={flags}", *launcher, limit=300)
         if configured or self.run("cmake", "--build", "build", "-j", str(os.cpu_count()), limit=1800)[0]:
             sys.exit(f"{self.at}: the source without a change does not build")
-        _, output = self.ctest("-R", self.options.tests, "-E", self.options.exclude, "-j", str(os.cpu_count()))
-        if failed := failed_tests(output):
-            print(f"not used, because they fail without a change: {failed}", flush=True)
-            self.options.exclude += "|" + "|".join(f"^{name}$" for name in failed.split())
 
     def copy_to(self, directory):
         """Another tree with the same build: paths are replaced, and times kept, so that nothing is built again."""
@@ -100,26 +96,22 @@ class Tree:
     def make(self):
         return self.run("cmake", "--build", "build", "-j", str(self.options.threads), limit=900)[0]
 
-    def slow_tests(self):
-        """A regular expression of the tests that took more than a few seconds."""
-        path = self.build / "Testing/Temporary/CTestCostData.txt"
-        rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-        return "^(%s)$" % "|".join(row[0] for row in rows if len(row) == 3 and float(row[2]) > QUICK)
+    def ctest(self, *arguments, **environment):
+        return self.run("ctest", "--test-dir", "build", *arguments, "--timeout", "100", limit=self.options.limit, **environment)
 
-    def ctest(self, *arguments):
-        return self.run("ctest", "--test-dir", "build", "--repeat", "until-pass:2", *arguments, "--timeout", "100",
-                        limit=self.options.limit)
-
-    def test(self):
-        """The tests that fail twice, empty if all pass. The quick ones run first; stops at the first one that fails."""
-        slow, threads = self.slow_tests(), str(self.options.threads)
-        for some in ("-R", self.options.tests, "-E", f"{self.options.exclude}|{slow}"), ("-R", slow, "-E", self.options.exclude):
-            status, output = self.ctest(*some, "--stop-on-failure", "-j", threads)
-            if status and "No tests were found" not in output:
+    def test(self, tests):
+        """Those of the tests that fail twice, empty if all pass. The quick ones run first; stops at the first one that fails."""
+        begin = 0
+        for end in (*GROUPS, float("inf")):
+            some = [name for name, seconds in tests.items() if begin <= seconds < end]
+            begin = end
+            status, output = self.ctest("-R", f"^({'|'.join(some)})$", "--repeat", "until-pass:2", "--stop-on-failure",
+                                        "-j", str(self.options.threads)) if some else (0, "")
+            if status:
                 return failed_tests(output) or output[-200:]
         return ""
 
-    def judge(self, mutant):
+    def judge(self, mutant, tests):
         """'stillborn', 'detected' or 'survived', and the tests that detect it."""
         name, offset, operator = mutant
         path = self.at / name
@@ -128,16 +120,72 @@ class Tree:
         try:
             if self.make():
                 return "stillborn", ""
-            failed = self.test()
+            failed = self.test(tests)
             return "detected" if failed else "survived", failed
         finally:
             path.write_text(text)
 
 
+def line_of(mutant):
+    name, offset, _ = mutant
+    return (SOURCE / name).read_text().count("\n", 0, offset) + 1
+
+
+class Coverage:
+    """The lines that each test executes, measured with gcov. What a process executes that is killed does not count."""
+
+    def __init__(self, folders, options):
+        path = options.directory / "coverage.json"
+        if not path.exists():
+            path.write_text(json.dumps(self.measure(Tree(options.directory / "coverage", options), folders, options)))
+        self.tests = json.loads(path.read_text())
+
+    def measure(self, tree, folders, options):
+        tree.prepare("-O1 --coverage")
+        _, listed = tree.ctest("-N", "-R", options.tests, "-E", options.exclude)
+        names = re.findall(r"Test +#\d+: (\S+)", listed)
+        with concurrent.futures.ThreadPoolExecutor(options.jobs * options.threads) as pool:
+            measured = pool.map(lambda name: self.measure_test(tree, name, folders), names)
+            return {name: found for name, found in zip(names, measured, strict=True) if found}
+
+    def measure_test(self, tree, name, folders):
+        """Its seconds, and the executed lines of each file; None if it fails without a change."""
+        data, begin = tree.at / "gcda" / name, time.monotonic()
+        status, _ = tree.ctest("-R", f"^{name}$", GCOV_PREFIX=str(data))
+        if status:
+            print(f"not used, because it fails without a change: {name}", flush=True)
+            return None
+        found = {"seconds": time.monotonic() - begin, "files": {}}
+        for counts in data.rglob("*.gcda"):
+            notes = pathlib.Path("/") / counts.relative_to(data).with_suffix(".gcno")
+            if not any(f"/{folder.rstrip('/')}/" in str(counts) for folder in folders):
+                continue
+            counts.with_suffix(".gcno").symlink_to(notes)
+            _, text = tree.run("gcov", "--json-format", "--stdout", str(counts), limit=60)
+            for file in (file for line in text.splitlines() for file in json.loads(line)["files"]):
+                path = file["file"].removeprefix(f"{tree.at}/")
+                lines = found["files"].setdefault(path, {"known": [], "run": []})
+                lines["known"] += [line["line_number"] for line in file["lines"]]
+                lines["run"] += [line["line_number"] for line in file["lines"] if line["count"]]
+        shutil.rmtree(data, ignore_errors=True)
+        return found
+
+    def of(self, mutant):
+        """The tests that execute the line of a mutant, with their seconds. gcov may count an earlier line of its statement."""
+        tests, line = {}, line_of(mutant)
+        for name, test in self.tests.items():
+            if lines := test["files"].get(mutant[0]):
+                known = sorted(set(lines["known"]))
+                at = known[max(0, bisect.bisect_right(known, line) - 1)]
+                if at in lines["run"] or line in lines["run"]:
+                    tests[name] = test["seconds"]
+        return tests
+
+
 def describe(mutant, result, tests, seconds):
     name, offset, operator = mutant
     text = (SOURCE / name).read_text()
-    line = text.count("\n", 0, offset) + 1
+    line = line_of(mutant)
     return {"file": name, "line": line, "offset": offset, "from": operator.strip(), "to": OPERATORS[operator].strip(),
             "text": text.splitlines()[line - 1].strip(), "result": result, "tests": tests, "seconds": round(seconds, 1)}
 
@@ -161,8 +209,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--threads", type=int, default=2, help="of a build and of the tests of one mutant")
-    parser.add_argument("--tests", default="^(unit|multi|misuse|chaos)/", help="regular expression of tests to run")
-    parser.add_argument("--exclude", default="test_(compile|large|plan_results|reduce|slow|status)$", help="tests not to run")
+    parser.add_argument("--tests", default="^(unit|multi|misuse|chaos|net|tools)/", help="regular expression of tests to run")
+    parser.add_argument("--exclude", default="test_(compile|large|plan_results|reduce|slow|status|report.*|docs|checks|hardening|tune|bench_ops)$", help="tests not to run")
     parser.add_argument("--limit", type=int, default=900, help="seconds for the tests of one mutant; longer counts as detected")
     parser.add_argument("--until", type=int, default=0, help="begin no mutant after that many seconds; 0: no limit")
     parser.add_argument("--directory", type=pathlib.Path, default=pathlib.Path("/tmp/mutants"))
@@ -172,18 +220,19 @@ def main():
     rows = json.loads(options.report.read_text()) if options.report.exists() else []
     known = {(row["file"], row["offset"]) for row in rows}
     mutants = iter([m for m in choose(options.folders, options.count, options.seed) if m[:2] not in known])
-    trees = queue.Queue()
-    shutil.rmtree(options.directory, ignore_errors=True)
+    options.directory.mkdir(parents=True, exist_ok=True)
+    coverage, trees = Coverage(options.folders, options), queue.Queue()
     first = Tree(options.directory / "0", options)
     first.prepare()
     for i in range(1, options.jobs):
+        shutil.rmtree(options.directory / str(i), ignore_errors=True)
         trees.put(first.copy_to(options.directory / str(i)))
     trees.put(first)
 
     def take(mutant):
         tree, start = trees.get(), time.monotonic()
         try:
-            return describe(mutant, *tree.judge(mutant), time.monotonic() - start)
+            return describe(mutant, *tree.judge(mutant, coverage.of(mutant)), time.monotonic() - start)
         finally:
             trees.put(tree)
 
