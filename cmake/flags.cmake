@@ -24,6 +24,11 @@ target_compile_options(
               $<$<BOOL:${MUSTER_WERROR}>:-Werror>
               -fno-common -fno-semantic-interposition)
 
+# A release build in another directory gives the same files (scripts/reproduce.sh). Debuggers find the sources if they
+# run in the source directory.
+target_compile_options(muster_flags INTERFACE $<$<CONFIG:Release>:-fdebug-prefix-map=${PROJECT_SOURCE_DIR}=.
+                                              -fmacro-prefix-map=${PROJECT_SOURCE_DIR}=.>)
+
 # Hardening. tests/tools/test_hardening.py checks the result.
 include(CheckCCompilerFlag)
 target_compile_options(muster_flags INTERFACE -fstack-protector-strong)

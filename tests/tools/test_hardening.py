@@ -1,5 +1,6 @@
 """Release builds are hardened: each program, library and module, and each object file of the library."""
 
+import os
 import pathlib
 import platform
 import re
@@ -90,6 +91,12 @@ class Hardening(unittest.TestCase):
         self.assertTrue(any(path.name.startswith("libmuster.so") for path in paths), paths)
         found = [f"{path.relative_to(BUILD)} lacks {what}" for path in paths for what in self.lacks(path)]
         self.assertEqual(found, [])
+
+    def test_no_path_of_this_machine(self):
+        """Otherwise a build in another directory would differ (scripts/reproduce.sh)."""
+        source = os.environ["MUSTER_SOURCE_DIR"].encode()
+        for path in (path for path in [*binaries(), BUILD / "lib/libmuster.a"] if path.name.startswith(("muster", "libmuster."))):
+            self.assertNotIn(source, path.read_bytes(), path)
 
     def test_branch_protection(self):
         option, features = branch_protection()
