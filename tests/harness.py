@@ -67,15 +67,19 @@ def is_alive(pid):
     return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
-def listens(port):
-    """Whether a process listens on the port in this network namespace."""
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        if not os.path.exists(table):
-            continue
+def listeners():
+    """The port and the inode of each TCP socket that listens in this network namespace."""
+    for table in filter(os.path.exists, ("/proc/net/tcp", "/proc/net/tcp6")):
         for line in pathlib.Path(table).read_text().splitlines()[1:]:
             fields = line.split()
-            if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
-                return True
+            if fields[3] == "0A":
+                yield int(fields[1].rsplit(":", 1)[1], 16), fields[9]
+
+
+def listens(port):
+    """Whether a process listens on the port in this network namespace."""
+    if any(port == other for other, _ in listeners()):
+        return True
     names = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
     return any("@muster-store" in name and name[-1] == str(port) for name in names)
 
@@ -87,6 +91,12 @@ def open_files(pid):
         with contextlib.suppress(FileNotFoundError):
             names.append(os.readlink(entry))
     return names
+
+
+def listening(pid):
+    """The TCP ports on which a process listens."""
+    files = set(open_files(pid))
+    return sorted({port for port, inode in listeners() if f"socket:[{inode}]" in files})
 
 
 def segments(pid, kind="muster"):
@@ -369,11 +379,11 @@ class RanksTest(ProcessTest):
         """Runs the tool to its end: exit status and standard output."""
         return Process(self.popen(MUSTER, *args, env=env, stdin=subprocess.DEVNULL)).finish()
 
-    def serve(self, host="127.0.0.1"):
+    def serve(self, host="127.0.0.1", port=0):
         """Starts `muster store serve`: the process and its port."""
         path = os.path.join(self.directory, f"port{len(self.processes)}")
         store = Process(
-            self.popen(MUSTER, "store", "serve", "--host", host, "--port", 0, "--port-file", path, stdin=subprocess.DEVNULL)
+            self.popen(MUSTER, "store", "serve", "--host", host, "--port", port, "--port-file", path, stdin=subprocess.DEVNULL)
         )
         wait_until(lambda: os.path.exists(path) and pathlib.Path(path).read_text().strip(), "the store serves")
         port = int(pathlib.Path(path).read_text())

@@ -21,6 +21,7 @@ enum {
     CANCEL_GRACE_MS = 250,
     REFUSED_MS = 500, /* what has reset a connection may also reset the next one, but not for long */
     RETRY_MS = 20,
+    UNANSWERED = 5, /* connections that end before the hello: another program listens there */
 };
 
 /*
@@ -233,6 +234,16 @@ static mst_status end_session(struct msi_store_conn *conn, mst_status why) {
     return st;
 }
 
+/* Another program may have the address of a standby that has ended. Then the next place is tried. */
+static mst_status leave_place(struct msi_store_conn *conn, const char *why) {
+    mst_status st = lost(conn, 0, why);
+    if (!has_next(conn->target, conn->place)) return st;
+    conn->place++;
+    conn->attempts = conn->unanswered = 0;
+    conn->disconnected = true;
+    return st;
+}
+
 /* All connections of a client must reach the same server, not a later one at its address. */
 static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait *wait) {
     struct msi_store_rpc hello = {.req = {.op = MSI_OP_HELLO}};
@@ -242,10 +253,12 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     int64_t number = (int64_t)msi_read_u64(&r), identity = number & ~(int64_t)MSI_TERM_MASK;
     int term = (int)(number & MSI_TERM_MASK);
     msi_buf_free(&hello.reply);
+    if (st == MST_ERR_STORE_ENDED && has_next(conn->target, conn->place))
+        return leave_place(conn, "another store has its address");
     if (st != MST_OK) return st;
     bool first = atomic_compare_exchange_strong_explicit(&conn->target->identity, &unknown, identity,
                                                          memory_order_relaxed, memory_order_relaxed);
-    if (!first && unknown != identity) return lost(conn, 0, "another store has its address");
+    if (!first && unknown != identity) return leave_place(conn, "another store has its address");
     if (first) atomic_store_explicit(&conn->target->first_term, term, memory_order_relaxed);
     atomic_store_explicit(&conn->target->term, term, memory_order_relaxed);
     struct msi_store_rpc session = {.req = {.op = MSI_OP_SESSION}};
@@ -254,7 +267,7 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     if (st != MST_OK) return st;
     if (session.status != MST_OK) return end_session(conn, session.status);
     conn->has_session = true;
-    conn->attempts = 0;
+    conn->attempts = conn->unanswered = 0;
     if (atomic_load_explicit(&conn->target->place, memory_order_relaxed) < conn->place)
         atomic_store_explicit(&conn->target->place, conn->place, memory_order_relaxed);
     return MST_OK;
@@ -375,6 +388,9 @@ static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wai
         if (st != MST_OK) break;
         msi_store_rpc_free(x, n);
         st = run_batch(conn, wait, x, n);
+        if (conn->attempts == 0) continue; /* it was the server */
+        if (st == MST_ERR_PROTOCOL || (st == MST_ERR_STORE_LOST && ++conn->unanswered == UNANSWERED))
+            st = leave_place(conn, "another program has its address");
     }
     return st;
 }

@@ -52,6 +52,7 @@ struct msi_store_conn {
     bool disconnected;   /* the TCP connection is lost */
     bool refused;        /* the last attempt to connect again was refused */
     int attempts;        /* to connect again, since the server has last confirmed the session */
+    int unanswered;      /* attempts that were accepted, but ended before that */
     int64_t lost_since;  /* when it was lost */
     int lost_error;      /* errno; 0: the server has closed it, so it has ended if it refuses connections */
 };

@@ -1,9 +1,22 @@
 """The survivors of a death go on: agreement, smaller groups and worlds, and worlds that grow again."""
 
-from harness import PROGRAMS, Rank, RanksTest, main
+import contextlib
+import socket
+import threading
+
+from harness import PROGRAMS, Rank, RanksTest, listening, main
 
 RECOVER = PROGRAMS / "recover"
 SOON = 1000  # milliseconds
+
+
+def close_each(listener, answer):
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                if answer:
+                    connection.sendall(answer)
 
 
 class RecoverTest(RanksTest):
@@ -333,6 +346,35 @@ class StoreHostDies(RecoverTest):
             self.all_lose(ranks, "sum", old)
             self.all_ok(ranks, "world", "sum")
         self.end(*ranks)
+
+    def test_address_of_a_lost_standby(self):
+        """Another program gets the port of a standby that has died. The store's clients do not take it for the store."""
+        for answer in None, b"HTTP/1.1 400 Bad Request\r\n\r\n", "a store":
+            with self.subTest(answer=answer), self.ended():
+                ranks = self.world(*[("sum",) + ("hold", "sum", "shrink", "sum") * 2] * 4)
+                self.all_ok(ranks, "sum")
+                for victim, old in (ranks[1], 1), (ranks[0], 0):
+                    ranks.remove(victim)
+                    ports = listening(victim.pid)
+                    victim.kill()
+                    if old == 1:
+                        self.take_over(ports, answer)
+                    for rank in ranks:
+                        rank.resume()
+                    self.all_lose(ranks, "sum", old)
+                    self.all_ok(ranks, "shrink", "sum")
+                self.assert_ends(*ranks)
+
+    def take_over(self, ports, answer):
+        """Listens on the ports: as other stores, or as a program that closes every connection, perhaps after an answer."""
+        self.assertTrue(ports)
+        for port in ports:
+            if answer == "a store":
+                self.serve(port=port)
+                continue
+            listener = socket.create_server(("127.0.0.1", port))
+            self.addCleanup(listener.close)
+            threading.Thread(target=close_each, args=(listener, answer), daemon=True).start()
 
     def test_other_groups(self):
         """Groups without rank 0 go on, and new ones can be made."""

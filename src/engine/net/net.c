@@ -265,7 +265,8 @@ static enum msi_advance check_headers(struct msi_net *net, struct mst_work *work
         if (why) return msi_net_mismatch(net, work, r, &h, why);
         p->checked = true;
     }
-    if (lost >= 0) return msi_fault(work, net->peers[lost].w.link->status, lost, net->peers[lost].w.link->why);
+    if (lost >= 0)
+        return msi_fault(work, net->peers[lost].w.link->status, lost, net->peers[lost].w.link->why);
     return all ? MSI_DONE : MSI_BLOCKED;
 }
 
