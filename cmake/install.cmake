@@ -14,6 +14,8 @@ endif()
 # The documents have the places that they have in the tree, so that their links lead to the same files.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+configure_file(cmake/muster.cdx.json.in muster.cdx.json @ONLY) # tests/tools/test_hardening.py checks it
+install(FILES ${PROJECT_BINARY_DIR}/muster.cdx.json DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(page ${manual_pages})
     cmake_path(GET page EXTENSION LAST_ONLY section)
     string(SUBSTRING ${section} 1 -1 section)

@@ -1,5 +1,5 @@
 # System libraries. Sets MUSTER_SYSTEM_LIBRARIES (for the library) and MUSTER_PC_LIBS (the same as linker
-# flags, for muster.pc). Finds libuv and cJSON if the tool is built.
+# flags, for muster.pc). Finds libuv if the tool is built.
 include(CheckFunctionExists)
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -23,10 +23,9 @@ if(MUSTER_BUILD_TOOL)
     find_package(PkgConfig)
     if(PKG_CONFIG_FOUND)
         pkg_check_modules(uv IMPORTED_TARGET libuv)
-        pkg_check_modules(cjson IMPORTED_TARGET libcjson)
     endif()
-    if(NOT uv_FOUND OR NOT cjson_FOUND)
-        message(FATAL_ERROR "the muster tool needs pkg-config, libuv and cJSON: run scripts/deps.sh build, "
+    if(NOT uv_FOUND)
+        message(FATAL_ERROR "the muster tool needs pkg-config and libuv: run scripts/deps.sh build, "
                             "or build without the tool: cmake -DMUSTER_BUILD_TOOL=OFF")
     endif()
 endif()

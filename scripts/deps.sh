@@ -4,7 +4,7 @@
 set -euo pipefail
 
 # package, or package:command if any provider of the command is sufficient
-build=(gcc:gcc make:make cmake:cmake pkg-config:pkg-config libc6-dev libuv1-dev libcjson-dev)
+build=(gcc:gcc make:make cmake:cmake pkg-config:pkg-config libc6-dev libuv1-dev)
 check=(g++:g++ clang:clang clang-format:clang-format clang-tidy:clang-tidy python3:python3 mandoc:mandoc)
 test=(libcmocka-dev libclang-rt-dev iproute2:ip man-db:man)
 # Other libraries for interoperability tests, a browser and shells; tests without their package are skipped.

@@ -1,5 +1,7 @@
 """Release builds are hardened: each program, library and module, and each object file of the library."""
 
+import fnmatch
+import json
 import os
 import pathlib
 import platform
@@ -97,6 +99,16 @@ class Hardening(unittest.TestCase):
         source = os.environ["MUSTER_SOURCE_DIR"].encode()
         for path in (path for path in [*binaries(), BUILD / "lib/libmuster.a"] if path.name.startswith(("muster", "libmuster."))):
             self.assertNotIn(source, path.read_bytes(), path)
+
+    def test_bill_of_materials(self):
+        """muster.cdx.json lists every library that a program, library or module needs."""
+        bill = json.loads((BUILD / "muster.cdx.json").read_text())
+        required, listed = ([property["value"] for component in bill["components"] for property in component["properties"]
+                             if component["scope"] in scopes] for scopes in (["required"], ["required", "optional"]))
+        for path in binaries():
+            known = required if path.name.startswith("libmuster.so") else [*listed, "libmuster.so.*"]
+            for library in re.findall(r"NEEDED.*\[(.*)\]", readelf(path, "-d")):
+                self.assertTrue(any(fnmatch.fnmatch(library, name) for name in known), f"{path.name} needs {library}")
 
     def test_branch_protection(self):
         option, features = branch_protection()
