@@ -71,12 +71,12 @@ class Tree:
         except subprocess.TimeoutExpired:
             return 1, "the limit"
 
-    def prepare(self, flags="-O1"):
+    def prepare(self, flags=""):
         shutil.rmtree(self.at, ignore_errors=True)
         shutil.copytree(SOURCE, self.at, ignore=shutil.ignore_patterns("build*", ".git"), symlinks=True)
         launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
         configured, _ = self.run("cmake", "-S", ".", "-B", "build", "-DMUSTER_BUILD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release",
-                                 f"-DCMAKE_C_FLAGS_RELEASE={flags}", *launcher, limit=300)
+                                 f"-DCMAKE_C_FLAGS={flags}", *launcher, limit=300)
         if configured or self.run("cmake", "--build", "build", "-j", str(os.cpu_count()), limit=1800)[0]:
             sys.exit(f"{self.at}: the source without a change does not build")
 
@@ -141,7 +141,7 @@ class Coverage:
         self.tests = json.loads(path.read_text())
 
     def measure(self, tree, folders, options):
-        tree.prepare("-O1 --coverage")
+        tree.prepare("--coverage")
         _, listed = tree.ctest("-N", "-R", options.tests, "-E", options.exclude)
         names = re.findall(r"Test +#\d+: (\S+)", listed)
         with concurrent.futures.ThreadPoolExecutor(options.jobs * options.threads) as pool:
