@@ -163,7 +163,7 @@ class Coverage:
             counts.with_suffix(".gcno").symlink_to(notes)
             _, text = tree.run("gcov", "--json-format", "--stdout", str(counts), limit=60)
             for file in (file for line in text.splitlines() for file in json.loads(line)["files"]):
-                path = file["file"].removeprefix(f"{tree.at}/")
+                path = os.path.relpath(tree.build / file["file"], tree.at)
                 lines = found["files"].setdefault(path, {"known": [], "run": []})
                 lines["known"] += [line["line_number"] for line in file["lines"]]
                 lines["run"] += [line["line_number"] for line in file["lines"] if line["count"]]
