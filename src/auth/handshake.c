@@ -117,7 +117,6 @@ static bool check_keys(struct msi_handshake *h) {
 
 static enum msi_auth_code check_hello(struct msi_handshake *h) {
     const uint8_t *hello = h->hello;
-    if (memcmp(hello, magic, sizeof magic) != 0) return MSI_AUTH_MALFORMED;
     if (hello[AT_VERSION] != MSI_AUTH_PROTOCOL) return MSI_AUTH_VERSION;
     if (hello[AT_ROLE] != h->config.role) return MSI_AUTH_ROLE;
     if (hello[AT_ZERO] || !read_flags(h, hello[AT_FLAGS])) return MSI_AUTH_MALFORMED;
@@ -232,6 +231,9 @@ void msi_handshake_received(struct msi_handshake *h, size_t n) {
                                                            [PROOF] = decide,
                                                            [VERDICT] = accept_verdict};
     h->in_at += n;
+    /* Other protocols are refused at once, without an answer. */
+    if (h->step == HELLO && memcmp(h->hello, magic, h->in_at < sizeof magic ? h->in_at : sizeof magic) != 0)
+        finish(h, MSI_AUTH_MALFORMED);
     if (h->step != FINISHED && h->in_at == h->in_most) next[h->step](h);
 }
 
