@@ -129,6 +129,11 @@ class Attack(RanksTest):
         ports = listening([job.pid, *children])
         self.assertGreaterEqual(len(ports), 3, ports)  # the store, and the ranks that others connect to
         self.assertIn(store, ports)
+        status, out = self.run_tool("status", job.pid, env=self.members())
+        self.assertEqual(status, 0)
+        for port in ports:  # `muster status` knows all of them, and who may connect
+            self.assertRegex(out, rf"127\.0\.0\.1:{port} \({'store' if port == store else 'rank [012]'}\)")
+        self.assertIn("members of the job may connect, which have its secret (the file of MUSTER_SECRET_FILE)\n", out)
         sockets = {}
         for port in ports:
             for name, data in ATTACKS.items():
