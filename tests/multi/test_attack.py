@@ -244,6 +244,16 @@ class Attack(RanksTest):
         self.assert_ends(first, late)
         store.kill()
 
+    def test_ranks_with_different_secrets(self):
+        """The store is the user's on this host, but the data links are not."""
+        port = self.free_port()
+        other = self.write_secret("other")
+        secrets = [{"MUSTER_SECRET_FILE": path} for path in (self.secret, other)]
+        url = f"tcp://127.0.0.1:{port}"
+        ranks = [self.tcp(r, 2, url, "init", "barrier", env={"MUSTER_FORCE_HOST": r, **secrets[r]}) for r in range(2)]
+        step = ranks[0].step("barrier")
+        self.assert_failed(step, "MST_ERR_CONFIG", r"cannot connect to rank 1 \(host .*/secret\) differs from that of the rank at", "MUSTER_SECRET_FILE to the same")
+
     def relay(self, port):
         """Passes all bytes on to the port; returns its own."""
         listener = socket.create_server(("127.0.0.1", 0))
