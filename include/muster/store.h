@@ -30,7 +30,8 @@ extern "C" {
     MST_OPTION(bool is_master); /* tcp: host the server; port 0 selects a free port, see mst_store_port */   \
     MST_OPTION(int world_size); /* tcp: the master waits until so many clients have connected; 0: no */      \
     MST_OPTION(bool no_wait);   /* with world_size: do not wait */                                           \
-    MST_OPTION(mst_cancel *cancel);
+    MST_OPTION(mst_cancel *cancel);                                                                          \
+    MST_OPTION(bool open); /* tcp: serve, and be, a client that does not authenticate, as PyTorch's */
 typedef struct mst_store_options {
     mst_store_options_fields
 } mst_store_options;

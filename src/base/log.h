@@ -14,7 +14,8 @@
 
 #define MSI_LOG_MODULES(X)                                                                                   \
     X(base)                                                                                                  \
-    X(os) X(wire) X(progress) X(store) X(transport) X(bootstrap) X(backend) X(group) X(prof) X(api) X(tool)
+    X(os)                                                                                                    \
+    X(wire) X(auth) X(progress) X(store) X(transport) X(bootstrap) X(backend) X(group) X(prof) X(api) X(tool)
 
 #define MSI_MODULE_ID(name) MSI_MODULE_##name,
 enum msi_log_module { MSI_LOG_MODULES(MSI_MODULE_ID) MSI_MODULE_COUNT };

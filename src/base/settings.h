@@ -82,7 +82,13 @@
       "1: keep the last 256 operations for failure reports (flight recorder); 0: none.")                     \
     X(secret_file, "MUSTER_SECRET_FILE", TEXT, "", 0, 0,                                                     \
       "File with the secret of the job, of mode 0600; default: the launcher's, else "                        \
-      "~/.config/muster/secret; not used for connections yet.")                                              \
+      "~/.config/muster/secret.")                                                                            \
+    X(auth_addresses, "MUSTER_AUTH_ADDRESSES", NUMBER, "1", 0, 1,                                            \
+      "1: both ends of a connection must see the same addresses, so that nobody can relay it; 0: for "       \
+      "networks that translate addresses (NAT); must be equal on all ranks.")                                \
+    X(store_open, "MUSTER_STORE_OPEN", NUMBER, "0", 0, 1,                                                    \
+      "1: the store serves clients without authentication, and clients do not authenticate to it, as "       \
+      "with PyTorch's; 0: both ends must prove that they have the secret.")                                  \
     X(store_local, "MUSTER_STORE_LOCAL", NUMBER, "1", 0, 1,                                                  \
       "1: store clients on the server's host use a Unix socket instead of TCP; 0: TCP.")                     \
     X(store_standby, "MUSTER_STORE_STANDBY", NUMBER, "1", 0, 1,                                              \

@@ -196,9 +196,19 @@ static int64_t limit_to_call(const struct msi_comm *comm, int64_t deadline) {
     return until && most < deadline ? most : deadline;
 }
 
+/* The two have different secrets, or different versions: neither is lost. */
+static bool is_refused(mst_status status) {
+    return status == MST_ERR_CONFIG || status == MST_ERR_VERSION;
+}
+
 mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
                                 bool only_it) {
     if (status == MST_ERR_MEMORY) return say_own_lack(comm, status, rank, why);
+    if (is_refused(status)) {
+        char peer[200];
+        return msi_fail(status, NULL, "cannot connect to %s: %s",
+                        msi_comm_show(comm, rank, peer, sizeof peer), why);
+    }
     void *context = comm->hooks.context;
     char who[200], store[200];
     struct msi_wait wait = {msi_deadline(CUT_OFF_MS), NULL};
@@ -243,7 +253,7 @@ static mst_status say_fault(struct mst_work *work) {
     if (fault->culprit < 0) return msi_fail(fault->status, NULL, "%s", fault->why);
     /* Another process, which does not know the group, may listen at the address of a lost rank by now. */
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
-        fault->status == MST_ERR_PROTOCOL)
+        fault->status == MST_ERR_PROTOCOL || is_refused(fault->status))
         return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why, false);
     /* The thread's last failure says it all. */
     if (fault->status == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);

@@ -23,11 +23,12 @@ enum { ZERO_MS = 5000, OWN_MS = 5000 };
  * If rank 0 profiles nothing, it has published that when it joined (bootstrap/join.c), so that no rank waits
  * for it. The world begins even without a clock server.
  */
-static mst_status publish_zero(struct msi_world *world, struct msi_prof_world_options *o) {
+static mst_status publish_zero(struct msi_world *world, const struct msi_settings *settings,
+                               struct msi_prof_world_options *o) {
     char text[96];
     int port = 0;
     if (world->members.host_count > 1 && msi_clock_server_open(world->members.members[0].address, world->size,
-                                                               &o->clock.server, &port) != MST_OK)
+                                                               settings, &o->clock.server, &port) != MST_OK)
         msi_log(prof, WARN,
                 "cannot start the clock server, so profiles of other hosts use their wall clocks: %s",
                 mst_error());
@@ -44,7 +45,8 @@ static bool is_on_another_host(const struct msi_world *world) {
 }
 
 /* Compares the clock with that of rank 0's host: first by the wall clocks, later by the clock server. */
-static void follow_clock(const struct msi_world *world, int port, struct msi_prof_world_options *o) {
+static void follow_clock(const struct msi_world *world, int port, const struct msi_settings *settings,
+                         struct msi_prof_world_options *o) {
     const struct msi_member *first = &world->members.members[0];
     struct msi_address address = {.port = port};
     if (!is_on_another_host(world)) return;
@@ -52,12 +54,13 @@ static void follow_clock(const struct msi_world *world, int port, struct msi_pro
     o->clock.error = MSI_PROF_NO_CLOCK_NS;
     if (port == 0) return;
     snprintf(address.host, sizeof address.host, "%s", first->address);
-    if (msi_clock_client_open(&address, &o->clock.client) != MST_OK)
+    if (msi_clock_client_open(&address, settings, &o->clock.client) != MST_OK)
         msi_log(prof, WARN, "cannot ask for the clock of rank 0, so this profile uses the wall clock: %s",
                 mst_error());
 }
 
-static mst_status read_zero(struct msi_world *world, struct msi_prof_world_options *o) {
+static mst_status read_zero(struct msi_world *world, const struct msi_settings *settings,
+                            struct msi_prof_world_options *o) {
     struct msi_buf text = {0};
     struct msi_wait wait = {msi_deadline(ZERO_MS), NULL};
     long long zero = -1, unix_ns = -1;
@@ -73,7 +76,7 @@ static mst_status read_zero(struct msi_world *world, struct msi_prof_world_optio
     o->clock.error = valid ? 0 : MSI_PROF_NO_CLOCK_NS;
     o->unix_ns = valid ? unix_ns : msi_calendar();
     if (valid)
-        follow_clock(world, port, o);
+        follow_clock(world, port, settings, o);
     else
         msi_log(prof, WARN,
                 "rank 0 has not published the start time of the world, so this profile counts from its own "
@@ -116,7 +119,7 @@ mst_status msi_world_begin_prof(struct msi_world *world, const struct msi_settin
     msi_flight_set_world(world, o.trace, &o.id);
     world->prints_profile = settings->prof;
     if (settings->trace[0] || settings->prof)
-        st = world->rank ? read_zero(world, &o) : publish_zero(world, &o);
+        st = world->rank ? read_zero(world, settings, &o) : publish_zero(world, settings, &o);
     else if (is_on_another_host(world))
         o.clock.error = MSI_PROF_NO_CLOCK_NS; /* the program may enable profiling later */
     if (st == MST_OK) st = msi_prof_world_begin(&o, &world->prof);

@@ -266,6 +266,7 @@ static mst_status form_world(struct msi_world *world, const struct opening *how,
     if (st != MST_OK) return st;
     st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
                            world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
+    if (st == MST_OK) st = msi_auth_init(&world->endpoint.auth, settings);
     if (st == MST_OK) msi_world_copy_store(world, how->previous, settings);
     if (st == MST_OK) st = msi_world_begin_prof(world, settings);
     if (st != MST_OK) leave_early(world, st);

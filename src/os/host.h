@@ -43,6 +43,11 @@ struct msi_netif {
 /* Lists at most max interfaces with their addresses; returns their number. */
 int msi_netif_list(struct msi_netif *list, int max);
 
+/* Lists at most most TCP addresses that a process of this user listens on, as "host:port"; returns their
+ * number. */
+enum { MSI_LISTENING_TEXT = 64 };
+int msi_listening_list(int pid, char (*list)[MSI_LISTENING_TEXT], int most);
+
 /* Does a name other than localhost resolve to loopback addresses only? Other hosts cannot reach it. */
 bool msi_host_is_loopback(const char *name);
 

@@ -58,6 +58,11 @@ void msi_socket_expect(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
+void msi_socket_quicken(int fd) {
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
 /*
  * An idle connection is probed by the kernel. One with data in flight is silent if they were sent again, and
  * one with a full window if several probes of the window were not answered.
@@ -146,12 +151,6 @@ mst_status msi_listen(const struct msi_address *address, int *fd, int *port) {
     *port = port_of(made);
     *fd = made;
     return MST_OK;
-}
-
-bool msi_socket_is_same_user(int fd) {
-    struct ucred peer;
-    socklen_t len = sizeof peer;
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == geteuid();
 }
 
 /* Sets the name of the Unix socket for a TCP address; returns its length, or 0. */

@@ -69,9 +69,18 @@ void msi_socket_expect(int fd);
  */
 bool msi_socket_is_silent(int fd, int64_t *next);
 
+/*
+ * Acknowledges at once what was received, which the kernel may delay. The other end notices later that this
+ * host is lost if data was not acknowledged before.
+ */
+void msi_socket_quicken(int fd);
+
 /* Is it a Unix socket? Then both ends are on this host. */
 bool msi_socket_is_local(int fd);
-/* Does the other end of a Unix socket run as this user? */
+/*
+ * Does the other end run as this user? For TCP: is it a socket of this host, in this network namespace, that
+ * a process of this user has opened? See same_user.c.
+ */
 bool msi_socket_is_same_user(int fd);
 
 /* The other end as "address:port" or "pid 12 on this host", or "?"; returns out. */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -45,21 +46,40 @@ static void reject(struct msi_server *server, int listener) {
     server->spare_fd = open_spare();
 }
 
+/* On EMFILE: true if there is a descriptor for a client now. */
+static bool handle_scarcity(void *context, int listener, int error) {
+    if (error != EMFILE && error != ENFILE) return false;
+    if (use_reserve(context)) return true;
+    reject(context, listener);
+    return false;
+}
+
+static void on_entrance(struct msi_source *source, uint32_t events) {
+    struct msi_server *server = msi_container(source, struct msi_server, entrance);
+    (void)events;
+    msi_server_has_reserve(server);
+    msi_gate_progress(server->gate);
+}
+
+static void admit(void *context, int fd, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
+    (void)bytes;
+    msi_conn_open(context, fd);
+}
+
+/* A client on the Unix socket. */
 static void on_client(struct msi_source *source, uint32_t events) {
     struct msi_server *server = msi_container(source, struct msi_listening, source)->server;
     (void)events;
     msi_server_has_reserve(server);
     for (;;) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0 && msi_socket_is_local(fd) && !msi_socket_is_same_user(fd)) {
+        if (fd >= 0 && !msi_socket_is_same_user(fd)) {
             msi_warn_once(store, "rejected a process of another user on the Unix socket of the store");
             close(fd);
         } else if (fd >= 0) {
             msi_conn_open(server, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
-            if (use_reserve(server)) continue;
-            reject(server, source->fd);
-            return;
+            if (!handle_scarcity(server, source->fd, errno)) return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             return;
         }
@@ -160,6 +180,7 @@ static struct msi_server *allocate(const struct msi_settings *settings) {
     msi_list_init(&server->replicas);
     server->tcp = server->local = (struct msi_listening){{on_client, -1}, server};
     server->former_tcp = server->former_local = server->tcp;
+    server->entrance = (struct msi_source){on_entrance, -1};
     server->spare_fd = server->reserve_fd = -1;
     do {
         msi_random(&server->identity, sizeof server->identity);
@@ -177,8 +198,10 @@ static void release(struct msi_server *server) {
         msi_conn_close(msi_container(server->conns.next, struct msi_conn, node), false);
     while (!msi_list_empty(&server->detached))
         msi_conn_close(msi_container(server->detached.next, struct msi_conn, node), false);
+    msi_gate_close(server->gate);
     close_listeners(server);
     msi_standby_free(server);
+    msi_auth_end(&server->auth);
     if (server->spare_fd >= 0) close(server->spare_fd);
     if (server->reserve_fd >= 0) close(server->reserve_fd);
     msi_loop_close(server->loop);
@@ -189,13 +212,14 @@ static void release(struct msi_server *server) {
 
 static mst_status accept_from(struct msi_server *server, struct msi_listening *tcp,
                               struct msi_listening *local) {
-    mst_status st = msi_loop_add(server->loop, &tcp->source, EPOLLIN);
+    mst_status st = msi_gate_listen(server->gate, tcp->source.fd);
     if (st == MST_OK && local->source.fd >= 0) st = msi_loop_add(server->loop, &local->source, EPOLLIN);
     return st;
 }
 
 mst_status msi_server_accept(struct msi_server *server) {
-    return accept_from(server, &server->tcp, &server->local);
+    mst_status st = accept_from(server, &server->tcp, &server->local);
+    return st == MST_OK ? msi_loop_add(server->loop, &server->entrance, EPOLLIN) : st;
 }
 
 void msi_server_accept_at(struct msi_server *server, const struct msi_address *former, bool local) {
@@ -205,14 +229,41 @@ void msi_server_accept_at(struct msi_server *server, const struct msi_address *f
     accept_from(server, &server->former_tcp, &server->former_local);
 }
 
+static bool is_loopback(int fd) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } name = {.six = {0}};
+    socklen_t len = sizeof name;
+    if (getsockname(fd, &name.any, &len)) return false;
+    return name.any.sa_family == AF_INET ? ntohl(name.four.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+                                         : IN6_IS_ADDR_LOOPBACK(&name.six.sin6_addr);
+}
+
+static mst_status open_entrance(struct msi_server *server, const struct msi_settings *settings) {
+    const struct msi_gate_config config = {.auth = &server->auth,
+                                           .role = MSI_ROLE_STORE,
+                                           .open = server->open,
+                                           .context = server,
+                                           .admit = admit,
+                                           .scarce = handle_scarcity};
+    mst_status st = msi_auth_init(&server->auth, settings);
+    if (st == MST_OK) st = msi_gate_open(&config, &server->gate);
+    if (st == MST_OK) server->entrance.fd = msi_gate_fd(server->gate);
+    return st;
+}
+
 /* primary NULL: it is not a standby. */
 static mst_status open_server(struct msi_address *address, const struct msi_address *primary,
                               const struct msi_settings *settings, const struct msi_wait *wait,
                               struct msi_server **server) {
     struct msi_server *made = allocate(settings);
     if (!made) return msi_fail_memory();
+    made->open = settings->store_open;
     struct msi_source *tcp = &made->tcp.source, *local = &made->local.source;
     mst_status st = msi_listen(address, &tcp->fd, &address->port);
+    if (st == MST_OK) st = open_entrance(made, settings);
     if (st == MST_OK) st = msi_loop_open(&made->loop);
     if (st == MST_OK && settings->store_local) local->fd = msi_listen_local(tcp->fd);
     made->spare_fd = open_spare();
@@ -225,6 +276,10 @@ static mst_status open_server(struct msi_address *address, const struct msi_addr
         release(made);
         return st;
     }
+    if (made->open && !primary && !is_loopback(tcp->fd))
+        msi_log(store, WARN,
+                "the store on %s port %d is open: everyone who reaches it can read and change its keys",
+                address->host, address->port);
     msi_log(store, INFO, "%s the store on %s port %d", primary ? "standing by for" : "serving", address->host,
             address->port);
     *server = made;

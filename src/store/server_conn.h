@@ -11,6 +11,7 @@
 #ifndef MSI_STORE_SERVER_CONN_H
 #define MSI_STORE_SERVER_CONN_H
 
+#include "auth/gate.h"
 #include "os/loop.h"
 #include "store/kv.h"
 #include "store/server.h"
@@ -32,6 +33,10 @@ struct msi_server {
     struct msi_loop *loop;
     /* TCP and Unix sockets; fd -1: none. former: of a standby that serves, at the lost server's address. */
     struct msi_listening tcp, local, former_tcp, former_local;
+    struct msi_auth auth;
+    struct msi_gate *gate; /* authenticates TCP connections */
+    struct msi_source entrance;
+    bool open;              /* also serves clients that do not authenticate */
     int64_t identity;       /* random, never 0: distinguishes it from an earlier server at the same address;
                                with the term, see HELLO */
     int64_t rejected_until; /* until then, clients that were rejected may come again */

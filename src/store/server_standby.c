@@ -193,8 +193,8 @@ mst_status msi_standby_begin(struct msi_server *server, const struct msi_address
                              const struct msi_settings *settings, const struct msi_wait *wait) {
     mst_status st = msi_standby_new(server);
     if (st != MST_OK) return st;
-    msi_store_target_init(&server->standby->target, primary, settings);
-    return synchronize(server, wait);
+    st = msi_store_target_init(&server->standby->target, primary, settings);
+    return st == MST_OK ? synchronize(server, wait) : st;
 }
 
 /* The stream has ended. Does the server still accept connections? Then begins again. */
@@ -270,5 +270,6 @@ void msi_standby_free(struct msi_server *server) {
     msi_buf_free(&standby->anonymous.out);
     msi_buf_free(&standby->anonymous.done);
     mst_cancel_free(standby->stop);
+    msi_store_target_end(&standby->target);
     free(standby);
 }

@@ -6,6 +6,7 @@
  * of users go over the wire with a leading slash, as in PyTorch.
  */
 #include "base/error.h"
+#include "os/socket.h"
 #include "store/server.h"
 #include "store/store.h"
 #include "store/tcp_conn.h"
@@ -69,6 +70,7 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
     if (!store->on_disconnect && x->req.key.n)
         st = msi_store_conn_open(&store->target, wait, &store->on_disconnect);
     if (st == MST_OK && store->on_disconnect) st = msi_store_conn_run(store->on_disconnect, wait, x, 1);
+    if (st == MST_OK && store->on_disconnect) msi_socket_quicken(store->on_disconnect->fd);
     if (store->on_disconnect && (x->req.key.n == 0 || store->on_disconnect->broken)) {
         msi_store_conn_close(store->on_disconnect);
         store->on_disconnect = NULL;
@@ -116,6 +118,7 @@ static void close_store(struct mst_store *head) {
     msi_store_watch_end(&store->watch);
     msi_store_conn_close(store->on_disconnect);
     msi_server_close(store->server, head->linger_ms);
+    msi_store_target_end(&store->target);
     pthread_mutex_destroy(&store->lock);
     pthread_mutex_destroy(&store->on_disconnect_lock);
     free(store);
@@ -124,7 +127,9 @@ static void close_store(struct mst_store *head) {
 static mst_status clone_store(struct mst_store *head, const struct msi_settings *settings,
                               const struct msi_wait *wait, struct mst_store **copy) {
     struct tcp_store *store = (struct tcp_store *)head;
-    mst_status st = msi_store_open_tcp(msi_store_target_address(&store->target), settings, wait, NULL, copy);
+    struct msi_settings same = *settings;
+    same.store_open = store->target.open;
+    mst_status st = msi_store_open_tcp(msi_store_target_address(&store->target), &same, wait, NULL, copy);
     if (st != MST_OK) return st;
     struct tcp_store *made = (struct tcp_store *)*copy;
     int n = atomic_load_explicit(&store->target.n_places, memory_order_acquire);
@@ -201,11 +206,10 @@ mst_status msi_store_open_tcp(const struct msi_address *address, const struct ms
     struct tcp_store *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     msi_store_init(&made->head, &ops, settings);
-    msi_store_target_init(&made->target, address, settings);
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->on_disconnect_lock, NULL);
-    mst_status st = MST_OK;
-    if (options && options->is_master) {
+    mst_status st = msi_store_target_init(&made->target, address, settings);
+    if (st == MST_OK && options && options->is_master) {
         char *host = made->target.places[0].host;
         st = msi_server_open(&made->target.places[0], settings, &made->server);
         /* This process reaches its own server at this address. */

@@ -190,17 +190,17 @@ static mst_status read_late(struct msi_store_conn *conn, mst_status why, struct 
     return why;
 }
 
-/* Adds the handshake to out; true if a reply follows. */
-static bool add_handshake(struct msi_store_conn *conn) {
+/* Adds the greeting to out; true if a reply follows. */
+static bool add_greeting(struct msi_store_conn *conn) {
     _Atomic int64_t *identity = &conn->target->identity; /* relaxed: orders nothing else */
     struct msi_store_req validate = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC};
     struct msi_store_req hello = {.op = MSI_OP_HELLO,
                                   .number = atomic_load_explicit(identity, memory_order_relaxed)};
-    enum msi_handshake handshake = conn->handshake;
-    conn->handshake = MSI_HANDSHAKE_NONE;
-    if (handshake == MSI_HANDSHAKE_FULL && conn->dialect != MSI_DIALECT_A)
+    enum msi_store_greeting greeting = conn->greeting;
+    conn->greeting = MSI_GREETING_NONE;
+    if (greeting == MSI_GREETING_FULL && conn->dialect != MSI_DIALECT_A)
         msi_store_encode(&conn->out, MSI_DIALECT_C, &validate);
-    if (handshake == MSI_HANDSHAKE_NONE || conn->dialect != MSI_DIALECT_M) return false;
+    if (greeting == MSI_GREETING_NONE || conn->dialect != MSI_DIALECT_M) return false;
     msi_store_encode(&conn->out, MSI_DIALECT_C, &hello);
     struct msi_store_req session = {.op = MSI_OP_SESSION,
                                     .key = msi_str(conn->session, sizeof conn->session),
@@ -283,16 +283,33 @@ static void add_batch(struct msi_store_conn *conn, const struct msi_store_rpc *x
     }
 }
 
+/* Waits as long as a request: a standby accepts connections only when it takes over. */
+static mst_status authenticate(struct msi_store_conn *conn, const struct msi_wait *wait) {
+    struct msi_auth_conn auth = {0};
+    char where[MSI_ADDRESS_TEXT_MAX], peer[MSI_ADDRESS_TEXT_MAX + 16];
+    if (conn->local || conn->target->open) return MST_OK;
+    snprintf(peer, sizeof peer, "the store at %s",
+             msi_address_format(&conn->target->places[conn->place], where));
+    msi_auth_begin(&auth, &conn->target->auth, conn->fd, false, MSI_ROLE_STORE, NULL);
+    mst_status st = msi_auth_run(&auth, wait, peer);
+    if (st == MST_ERR_UNREACHABLE) return disconnected(conn, auth.error, "while authenticating");
+    if (st != MST_OK) conn->broken = true;
+    return st;
+}
+
 /* Executes the requests on this TCP connection. */
 static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_store_rpc *x,
                             size_t n) {
-    enum msi_handshake handshake = conn->handshake;
-    bool expects_hello = add_handshake(conn);
+    mst_status authenticated = conn->authenticated ? MST_OK : authenticate(conn, wait);
+    if (authenticated != MST_OK) return authenticated;
+    conn->authenticated = true;
+    enum msi_store_greeting greeting = conn->greeting;
+    bool expects_hello = add_greeting(conn);
     if (conn->dialect == MSI_DIALECT_M) add_batch(conn, x, n);
     for (size_t i = 0; i < n; i++)
         if (!msi_store_encode(&conn->out, conn->dialect, &x[i].req)) {
             conn->out.len = 0;
-            conn->handshake = handshake;
+            conn->greeting = greeting;
             return msi_fail(MST_ERR_UNSUPPORTED, NULL, "the server of this store does not support %s",
                             msi_ops[x[i].req.op].name);
         }
@@ -346,6 +363,7 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
     struct msi_wait brief = {last ? until : wait->deadline, wait->cancel};
     if (conn->fd >= 0) close(conn->fd);
     conn->fd = -1;
+    conn->authenticated = false;
     conn->in.len = conn->out.len = 0;
     mst_status st = MST_ERR_UNREACHABLE;
     while (st == MST_ERR_UNREACHABLE) {
@@ -364,7 +382,7 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
     if (st != MST_OK) return st;
     conn->local = msi_socket_is_local(conn->fd);
     if (!conn->local) msi_socket_expect(conn->fd);
-    conn->handshake = MSI_HANDSHAKE_FULL;
+    conn->greeting = MSI_GREETING_FULL;
     conn->broken = conn->disconnected = false;
     char where[MSI_ADDRESS_TEXT_MAX];
     msi_log(store, INFO, "connected to the store at %s again",
@@ -455,7 +473,7 @@ static mst_status probe(struct msi_store_conn *conn, const struct msi_wait *wait
     if (st == MST_OK && missing == 0 && !ours) st = MST_ERR_STATE;
     msi_store_rpc_free(x, n);
     if (ours) conn->dialect = MSI_DIALECT_M;
-    conn->handshake = ours ? MSI_HANDSHAKE_HELLO : MSI_HANDSHAKE_NONE;
+    conn->greeting = ours ? MSI_GREETING_HELLO : MSI_GREETING_NONE;
     return st;
 }
 
@@ -523,9 +541,12 @@ static mst_status open_unknown(struct msi_store_target *target, const struct msi
     }
     char where[MSI_ADDRESS_TEXT_MAX];
     msi_address_format(msi_store_target_address(target), where);
-    static const char remedy[] =
-        "check the port, where another program may listen, and the limit of open files of the process that "
-        "hosts the store (ulimit -n)";
+    const char *remedy =
+        target->open
+            ? "check the port, where another program may listen; if it is a store of muster, unset "
+              "MUSTER_STORE_OPEN, or set it for the process that hosts the store too"
+            : "check the port, where another program may listen, and the limit of open files of the "
+              "process that hosts the store (ulimit -n); a store of PyTorch needs MUSTER_STORE_OPEN=1";
     if (st == MST_ERR_TIMEOUT)
         return msi_fail(st, remedy, "the server at %s has not answered like a store before the timeout",
                         where);
@@ -550,7 +571,7 @@ mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi
     if (st != MST_OK) return st;
     if (known >= 0) {
         (*conn)->dialect = (enum msi_dialect)known;
-        (*conn)->handshake = MSI_HANDSHAKE_FULL;
+        (*conn)->greeting = MSI_GREETING_FULL;
     } else {
         msi_log(store, DEBUG, "store client in dialect %c", "ACM"[(*conn)->dialect]);
         atomic_store_explicit(&target->dialect, (int)(*conn)->dialect, memory_order_relaxed);

@@ -9,6 +9,7 @@
 #ifndef MSI_STORE_TCP_CONN_H
 #define MSI_STORE_TCP_CONN_H
 
+#include "auth/auth.h"
 #include "store/store.h"
 
 #include <stdatomic.h>
@@ -21,6 +22,8 @@ struct msi_store_target {
     _Atomic int n_places;         /* a place is written before it counts (release, acquire) */
     _Atomic int place;            /* that serves, as far as this process knows (relaxed) */
     bool local;                   /* use a Unix socket if the server is on this host */
+    bool open;                    /* do not authenticate */
+    struct msi_auth auth;
     struct msi_store_limits limits;
     _Atomic int dialect;      /* of the server; -1: not known yet */
     _Atomic int64_t identity; /* of a muster server; 0: not known yet */
@@ -32,15 +35,16 @@ struct msi_store_target {
 };
 
 /* Messages to send before the first request: none, HELLO, or VALIDATE and HELLO. */
-enum msi_handshake { MSI_HANDSHAKE_NONE, MSI_HANDSHAKE_HELLO, MSI_HANDSHAKE_FULL };
+enum msi_store_greeting { MSI_GREETING_NONE, MSI_GREETING_HELLO, MSI_GREETING_FULL };
 
 struct msi_store_conn {
     struct msi_store_conn *next; /* in its owner's list */
     int fd;
     enum msi_dialect dialect;
-    enum msi_handshake handshake; /* still to send */
-    int place;                    /* of the server that it is connected to */
-    bool broken;                  /* out of sync with the server: must be closed */
+    enum msi_store_greeting greeting; /* still to send */
+    int place;                        /* of the server that it is connected to */
+    bool authenticated;               /* or it need not be */
+    bool broken;                      /* out of sync with the server: must be closed */
     struct msi_store_target *target;
     struct msi_buf out, in;
     char session[MSI_SESSION_BYTES];
@@ -57,8 +61,9 @@ struct msi_store_conn {
     int lost_error;      /* errno; 0: the server has closed it, so it has ended if it refuses connections */
 };
 
-void msi_store_target_init(struct msi_store_target *target, const struct msi_address *address,
-                           const struct msi_settings *settings);
+mst_status msi_store_target_init(struct msi_store_target *target, const struct msi_address *address,
+                                 const struct msi_settings *settings);
+void msi_store_target_end(struct msi_store_target *target);
 /* Clients try this address if the others refuse them. One thread at a time. */
 void msi_store_target_add(struct msi_store_target *target, const struct msi_address *standby);
 /* The address that serves, as far as this process knows. */

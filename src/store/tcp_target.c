@@ -4,10 +4,11 @@
 
 #include <string.h>
 
-void msi_store_target_init(struct msi_store_target *target, const struct msi_address *address,
-                           const struct msi_settings *settings) {
+mst_status msi_store_target_init(struct msi_store_target *target, const struct msi_address *address,
+                                 const struct msi_settings *settings) {
     target->places[0] = *address;
     target->local = settings->store_local;
+    target->open = settings->store_open;
     target->limits = msi_store_limits(settings);
     target->limits.max_items = target->limits.max_message = (size_t)settings->store_max_total;
     atomic_init(&target->n_places, 1);
@@ -19,6 +20,11 @@ void msi_store_target_init(struct msi_store_target *target, const struct msi_add
     atomic_init(&target->restoring, 0);
     atomic_init(&target->silent, false);
     atomic_init(&target->lost, false);
+    return msi_auth_init(&target->auth, settings);
+}
+
+void msi_store_target_end(struct msi_store_target *target) {
+    msi_auth_end(&target->auth);
 }
 
 void msi_store_target_add(struct msi_store_target *target, const struct msi_address *standby) {

@@ -25,8 +25,9 @@ static void fail_errno(struct msi_dial *dial, int error) {
     fail(dial, MST_ERR_UNREACHABLE, "%s: %s", dial->where, strerror(error));
 }
 
-void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, const struct msi_hello *hello) {
-    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1, .since = msi_now()};
+void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, struct msi_auth *auth,
+                    const struct msi_hello *hello) {
+    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1, .since = msi_now(), .auth = auth};
     msi_address_format(address, dial->where);
     msi_hello_write(hello, dial->hello);
     mst_status st = msi_connect_begin(address, &dial->fd);
@@ -37,20 +38,12 @@ static void check_connected(struct msi_dial *dial) {
     struct pollfd ask = {.fd = dial->fd, .events = POLLOUT};
     if (poll(&ask, 1, 0) <= 0) return;
     int error = msi_socket_error(dial->fd);
-    if (error)
+    if (error) {
         fail_errno(dial, error);
-    else
-        dial->step = MSI_DIAL_SENDING;
-}
-
-static void send_hello(struct msi_dial *dial) {
-    ssize_t n = msi_send(dial->fd, dial->hello + dial->at, MSI_HELLO_BYTES - dial->at);
-    if (n < 0) {
-        if (errno != EAGAIN && errno != EINTR) fail_errno(dial, errno);
         return;
     }
-    dial->at += (size_t)n;
-    if (dial->at == MSI_HELLO_BYTES) dial->step = MSI_DIAL_RECEIVING;
+    dial->step = MSI_DIAL_AUTHENTICATING;
+    msi_auth_begin(&dial->conn, dial->auth, dial->fd, false, MSI_ROLE_LINK, dial->hello);
 }
 
 static mst_status status_of(uint8_t answer) {
@@ -64,19 +57,29 @@ static mst_status status_of(uint8_t answer) {
     }
 }
 
-static void receive_answer(struct msi_dial *dial) {
-    uint8_t answer;
-    ssize_t n = msi_recv(dial->fd, &answer, 1);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n < 0)
-        fail_errno(dial, errno);
-    else if (n == 0)
-        fail(dial, MST_ERR_UNREACHABLE, "%s closed the connection without an answer", dial->where);
-    else if (answer != MSI_HELLO_WELCOME)
-        fail(dial, status_of(answer), "%s refused the connection: %s", dial->where,
-             msi_hello_answer_text(answer));
-    else
+static void authenticate(struct msi_dial *dial) {
+    char peer[MSI_ADDRESS_TEXT_MAX + 16];
+    enum msi_handshake_state state = msi_auth_progress(&dial->conn);
+    const struct msi_handshake *handshake = &dial->conn.handshake;
+    if (state == MSI_AUTH_PENDING) return;
+    if (state == MSI_AUTH_DONE) {
         dial->state = MSI_DIAL_DONE;
+        return;
+    }
+    if (handshake->code == MSI_AUTH_CONTEXT) {
+        fail(dial, status_of(handshake->detail), "%s refused the connection: %s", dial->where,
+             msi_hello_answer_text(handshake->detail));
+        return;
+    }
+    if (handshake->code == MSI_AUTH_CLOSED && dial->conn.error) {
+        fail_errno(dial, dial->conn.error);
+        return;
+    }
+    snprintf(peer, sizeof peer, "the rank at %s", dial->where);
+    mst_status st = msi_auth_fail(&dial->conn, peer);
+    const mst_error_info *error = mst_last_error();
+    snprintf(dial->remedy, sizeof dial->remedy, "%s", error->remedy ? error->remedy : "");
+    fail(dial, st, "%s", error->message);
 }
 
 /* The peer listens before it tells its port. If its host does not answer, the attempt fails for good. */
@@ -89,8 +92,7 @@ static void check_silence(struct msi_dial *dial) {
 
 enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd) {
     if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_CONNECTING) check_connected(dial);
-    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_SENDING) send_hello(dial);
-    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_RECEIVING) receive_answer(dial);
+    if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_AUTHENTICATING) authenticate(dial);
     if (dial->state == MSI_DIAL_PENDING) check_silence(dial);
     if (dial->state == MSI_DIAL_DONE && dial->fd >= 0) {
         *fd = dial->fd;
@@ -99,8 +101,8 @@ enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd) {
     return dial->state;
 }
 
-int msi_dial_descriptor(const struct msi_dial *dial, short *events) {
-    *events = dial->step == MSI_DIAL_RECEIVING ? POLLIN : POLLOUT;
+int msi_dial_descriptor(struct msi_dial *dial, short *events) {
+    *events = dial->step == MSI_DIAL_CONNECTING ? POLLOUT : msi_auth_events(&dial->conn);
     return dial->fd;
 }
 

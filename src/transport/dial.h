@@ -1,10 +1,11 @@
 /*
- * dial.h - non-blocking connect to the listener of another rank: begin, call progress until it is no longer
- * pending, end. The caller keeps the deadline and decides whether to retry.
+ * dial.h - non-blocking connect to the listener of another rank, with authentication: begin, call progress
+ * until it is no longer pending, end. The caller keeps the deadline and decides whether to retry.
  */
 #ifndef MSI_TRANSPORT_DIAL_H
 #define MSI_TRANSPORT_DIAL_H
 
+#include "auth/auth.h"
 #include "base/address.h"
 #include "wire/hello.h"
 
@@ -12,7 +13,8 @@
 
 enum msi_dial_state { MSI_DIAL_PENDING, MSI_DIAL_DONE, MSI_DIAL_FAILED };
 
-/* One thread uses it. The owner may read only state, status, why and unanswered. */
+/* One thread uses it. The owner may read only state, status, why, remedy and unanswered. It must not be
+ * moved. */
 struct msi_dial {
     enum msi_dial_state state;
     /*
@@ -20,26 +22,28 @@ struct msi_dial {
      * peer has refused the connection.
      */
     mst_status status;
-    char why[160];
+    char why[400], remedy[240];
     bool unanswered; /* FAILED because no host answers at that address */
 
-    enum { MSI_DIAL_CONNECTING, MSI_DIAL_SENDING, MSI_DIAL_RECEIVING } step;
+    enum { MSI_DIAL_CONNECTING, MSI_DIAL_AUTHENTICATING } step;
     int fd;
     int64_t since;   /* when it began to connect */
     int64_t look_at; /* see msi_socket_is_silent */
-    size_t at;       /* sent bytes of the hello */
+    struct msi_auth *auth;
+    struct msi_auth_conn conn;
     uint8_t hello[MSI_HELLO_BYTES];
     char where[MSI_ADDRESS_TEXT_MAX];
 };
 
-/* Starts to connect. A host name is resolved first, which may block. */
-void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, const struct msi_hello *hello);
+/* Starts to connect. A host name is resolved first, which may block. auth is borrowed; NULL: no secret. */
+void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, struct msi_auth *auth,
+                    const struct msi_hello *hello);
 
 /* On DONE, sets *fd to a connected, non-blocking socket, which the caller owns. */
 enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd);
 
 /* The descriptor and events to poll while it is pending. */
-int msi_dial_descriptor(const struct msi_dial *dial, short *events);
+int msi_dial_descriptor(struct msi_dial *dial, short *events);
 
 /* Frees the resources, in any state. May be called again. */
 void msi_dial_end(struct msi_dial *dial);

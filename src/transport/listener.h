@@ -7,11 +7,10 @@
  *     tries again.
  *  2. No function blocks. msi_listener_progress accepts and checks connections. To wait for one, call it,
  *     then msi_listener_take, then poll msi_listener_fd and a wake_fd.
- *  3. A connection is unverified until its hello is checked (wire/hello.h). The listener closes connections
- *     with a wrong hello and those without one in time. An unverified peer receives at most one byte.
- *  4. The listener keeps at most 4 * size + 64 connections, plus the further sockets of verified ranks.
- *     Beyond that it closes the oldest unverified connection; if there is none, it answers "busy", and the
- *     peer may retry.
+ *  3. A connection is authenticated before anything else (auth/gate.h). Its handshake carries its hello
+ *     (wire/hello.h). The listener refuses connections with a wrong hello.
+ *  4. The listener keeps at most 4 * size + 64 connections, plus the further sockets of ranks. Beyond that it
+ *     answers "busy", and the peer may retry.
  */
 #ifndef MSI_TRANSPORT_LISTENER_H
 #define MSI_TRANSPORT_LISTENER_H
@@ -23,12 +22,16 @@
 #include <stdint.h>
 
 struct msi_listener;
+struct msi_auth;
 
 enum { MSI_LISTENER_STALL_MS = 10000 };
 
-/* Listens on the address; port 0 selects a free port. All ranks of a world pass the same world number. */
-mst_status msi_listener_open(const struct msi_address *address, uint64_t world, int rank, int size,
-                             struct msi_listener **listener);
+/*
+ * Listens on the address; port 0 selects a free port. All ranks of a world pass the same world number. auth
+ * is borrowed; NULL: there is no secret.
+ */
+mst_status msi_listener_open(const struct msi_address *address, struct msi_auth *auth, uint64_t world,
+                             int rank, int size, struct msi_listener **listener);
 
 /* The actual port. */
 int msi_listener_port(const struct msi_listener *listener);
@@ -36,7 +39,8 @@ int msi_listener_port(const struct msi_listener *listener);
 /* Has POLLIN if progress has work. The listener owns the descriptor. */
 int msi_listener_fd(const struct msi_listener *listener);
 
-/* Sets the time limit for a hello and of msi_listener_check; the default is MSI_LISTENER_STALL_MS. */
+/* Sets the time limit for authentication and of msi_listener_check; the defaults are MSI_GATE_STALL_MS and
+ * MSI_LISTENER_STALL_MS. */
 void msi_listener_set_stall(struct msi_listener *listener, int stall_ms);
 
 /*
@@ -52,7 +56,7 @@ struct msi_listener_wake {
 void msi_listener_watch(struct msi_listener *listener, struct msi_listener_wake *wake_fd);
 void msi_listener_unwatch(struct msi_listener *listener, struct msi_listener_wake *wake_fd);
 
-/* Accepts connections, reads and answers hellos, closes connections without a hello in time. */
+/* Accepts and authenticates connections. */
 void msi_listener_progress(struct msi_listener *listener);
 
 /*

@@ -23,6 +23,7 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
 void msi_endpoint_close(struct msi_endpoint *endpoint) {
     if (!endpoint->ports) return;
     msi_listener_close(endpoint->listener);
+    msi_auth_end(&endpoint->auth);
     pthread_mutex_destroy(&endpoint->lock);
     free(endpoint->ports);
     endpoint->ports = NULL;
@@ -101,10 +102,10 @@ static mst_status open_locked(const struct msi_comm *comm, const struct msi_wait
     struct msi_address address = {.port = 0};
     snprintf(address.host, sizeof address.host, "%s", e->address);
     mst_status st = agree(comm, wait);
-    if (st == MST_OK) st = msi_listener_open(&address, e->world, e->rank, e->size, &e->listener);
+    if (st == MST_OK) st = msi_listener_open(&address, &e->auth, e->world, e->rank, e->size, &e->listener);
     if (st == MST_ERR_ADDRESS) { /* the address is translated (NAT), so that it cannot be bound here */
         snprintf(address.host, sizeof address.host, "%s", strchr(e->address, ':') ? "::" : "0.0.0.0");
-        st = msi_listener_open(&address, e->world, e->rank, e->size, &e->listener);
+        st = msi_listener_open(&address, &e->auth, e->world, e->rank, e->size, &e->listener);
     }
     if (st != MST_OK) return st;
     int port = msi_listener_port(e->listener);

@@ -9,6 +9,7 @@
 #ifndef MSI_WIREUP_ENDPOINT_H
 #define MSI_WIREUP_ENDPOINT_H
 
+#include "auth/auth.h"
 #include "os/wait.h"
 #include "store/store.h"
 #include "transport/listener.h"
@@ -25,9 +26,10 @@ struct msi_endpoint {
     const char *prefix, *address; /* the world's; this rank's, as others reach it */
     int *ports;                   /* by global rank; 0: not known yet */
     uint64_t tuning;              /* msi_tuning_hash of this rank */
+    struct msi_auth auth;
 };
 
-/* The strings are borrowed. */
+/* The strings are borrowed. The owner sets auth afterwards, with msi_auth_init. */
 mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, const char *prefix,
                              const char *address, uint64_t tuning);
 void msi_endpoint_close(struct msi_endpoint *endpoint);

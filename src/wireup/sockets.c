@@ -26,6 +26,7 @@ struct msi_sockets {
     int n, ready;
     /* Of the rank that connects. */
     struct msi_address to;
+    struct msi_auth *auth;
     struct msi_hello hello;
     struct socket sockets[];
 };
@@ -55,6 +56,7 @@ struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int c
     struct msi_sockets *made = new_sockets(sockets_wanted(comm, rank));
     if (!made) return NULL;
     made->to.port = port;
+    made->auth = &comm->config.endpoint->auth;
     snprintf(made->to.host, sizeof made->to.host, "%s", comm->hooks.address(context, rank));
     made->hello = (struct msi_hello){.world = comm->config.endpoint->world,
                                      .group = comm->number,
@@ -80,7 +82,7 @@ static mst_status dial_one(struct msi_sockets *sockets, int i) {
     int fd = -1;
     if (!s->dialling) {
         sockets->hello.stream = (uint8_t)i;
-        msi_dial_begin(&s->dial, &sockets->to, &sockets->hello);
+        msi_dial_begin(&s->dial, &sockets->to, sockets->auth, &sockets->hello);
         s->dialling = true;
     }
     enum msi_dial_state state = msi_dial_progress(&s->dial, &fd);
@@ -88,7 +90,8 @@ static mst_status dial_one(struct msi_sockets *sockets, int i) {
     s->dialling = false;
     if (state == MSI_DIAL_DONE) return connect_socket(sockets, i, fd);
     msi_dial_end(&s->dial);
-    if (s->dial.status != MST_ERR_UNREACHABLE) return msi_fail(s->dial.status, NULL, "%s", s->dial.why);
+    if (s->dial.status != MST_ERR_UNREACHABLE)
+        return msi_fail(s->dial.status, *s->dial.remedy ? s->dial.remedy : NULL, "%s", s->dial.why);
     if (!s->dial.unanswered) s->unanswered = 0;
     if (s->dial.unanswered && !s->unanswered) s->unanswered = msi_now();
     if (s->unanswered && msi_now() - s->unanswered >= msi_socket_timeout() * INT64_C(1000000000))
@@ -136,7 +139,7 @@ mst_status msi_sockets_join(struct msi_sockets *sockets, struct msi_link **link)
     return st;
 }
 
-int msi_sockets_descriptor(const struct msi_sockets *sockets, short *events) {
+int msi_sockets_descriptor(struct msi_sockets *sockets, short *events) {
     for (int i = 0; i < sockets->n; i++)
         if (sockets->sockets[i].dialling) return msi_dial_descriptor(&sockets->sockets[i].dial, events);
     return -1;

@@ -24,7 +24,7 @@ bool msi_sockets_complete(const struct msi_sockets *sockets);
 mst_status msi_sockets_join(struct msi_sockets *sockets, struct msi_link **link);
 
 /* The descriptor that a sleep polls; -1: none. */
-int msi_sockets_descriptor(const struct msi_sockets *sockets, short *events);
+int msi_sockets_descriptor(struct msi_sockets *sockets, short *events);
 
 /* Closes what was not joined. NULL is fine. */
 void msi_sockets_free(struct msi_sockets *sockets);

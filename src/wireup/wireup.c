@@ -13,7 +13,10 @@ _Static_assert((int)MSI_MESSAGES < (int)MSI_SHM_REGION_CHANNELS,
                "the region has room for offers of every channel");
 
 static mst_status fail(struct msi_wireup *w, mst_status status) {
-    snprintf(w->why, sizeof w->why, "%s", mst_last_error()->message);
+    const mst_error_info *error = mst_last_error();
+    bool advised = status == MST_ERR_CONFIG && error->remedy && *error->remedy;
+    snprintf(w->why, sizeof w->why, "%s%s%s", error->message, advised ? "; " : "",
+             advised ? error->remedy : "");
     return status;
 }
 

@@ -19,7 +19,7 @@ enum msi_channel { MSI_COLLECTIVES, MSI_MESSAGES };
 struct msi_wireup {
     struct msi_link *link; /* NULL before it can be posted on */
     bool open;             /* at the other end too */
-    char why[160];         /* the reason of a failure */
+    char why[640];         /* the reason of a failure, and what to do if secrets differ */
 
     int look_ms;                         /* the rank's port was not known: time until the next lookup, … */
     int64_t look_at;                     /* … which is then; see os/clock.h */

@@ -38,6 +38,7 @@ static inline void serve_in_child(const struct served *server, int port_pipe, in
     dup2(server->log, STDERR_FILENO);
     setenv("MUSTER_LOG", "warn", 1);
     setenv("MUSTER_STORE_LINGER_MS", "0", 1);
+    setenv("MUSTER_STORE_OPEN", "1", 1); /* for raw sockets */
     for (; *environment; environment += 2) setenv(environment[0], environment[1], 1);
     if (mst_store_open("tcp://127.0.0.1:0", &store, .is_master = true) != MST_OK) _exit(2);
     if (max_files && setrlimit(RLIMIT_NOFILE, &limit)) _exit(3);

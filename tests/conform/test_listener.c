@@ -21,7 +21,7 @@ static struct msi_address address;
 static int open_listener(void **state) {
     (void)state;
     address = (struct msi_address){.host = "127.0.0.1"};
-    if (msi_listener_open(&address, world, ME, SIZE, &listener) != MST_OK) return -1;
+    if (msi_listener_open(&address, NULL, world, ME, SIZE, &listener) != MST_OK) return -1;
     address.port = msi_listener_port(listener);
     return 0;
 }
@@ -46,7 +46,7 @@ static struct msi_hello hello_from(int from, uint64_t group, int channel) {
 static int dial(struct msi_dial *d, const struct msi_hello *hello) {
     int fd = -1;
     int64_t limit = msi_deadline(LIMIT_MS);
-    msi_dial_begin(d, &address, hello);
+    msi_dial_begin(d, &address, NULL, hello);
     while (msi_dial_progress(d, &fd) == MSI_DIAL_PENDING) {
         if (listener) msi_listener_progress(listener);
         assert_true(msi_now() < limit);
@@ -177,35 +177,77 @@ static void the_last_connection_of_several_counts(void **state) {
     close(first);
 }
 
-/* Bytes after the hello belong to the link. */
-static void a_hello_may_come_in_pieces_and_is_not_overread(void **state) {
-    (void)state;
-    struct msi_hello hello = hello_from(3, 9, 2);
+/* A client without a secret on a raw connection. It must not be moved. */
+static void begin_client(struct msi_auth_conn *client, int fd, const struct msi_hello *hello) {
     uint8_t bytes[MSI_HELLO_BYTES];
-    char rest[8] = {0};
-    int there = connect_raw(), here;
-    msi_hello_write(&hello, bytes);
-    for (int i = 0; i < MSI_HELLO_BYTES; i++) {
-        assert_int_equal(take(9, 3, 2), -1);
-        if (i == MSI_HELLO_BYTES - 1)
-            assert_int_equal(msi_send(there, (uint8_t[]){bytes[i], 'r', 'e', 's', 't'}, 5), 5);
-        else
-            assert_int_equal(msi_send(there, bytes + i, 1), 1);
+    msi_hello_write(hello, bytes);
+    *client = (struct msi_auth_conn){.fd = fd};
+    msi_auth_begin(client, NULL, fd, false, MSI_ROLE_LINK, bytes);
+}
+
+/* Sends the output of a client in pieces of a byte while the listener works; last comes with the last one. */
+static void send_slowly(struct msi_auth_conn *client, char last) {
+    for (;;) {
+        size_t n;
+        const uint8_t *bytes = msi_handshake_output(&client->handshake, &n);
+        if (!n) return;
+        uint8_t both[2] = {bytes[0], (uint8_t)last};
+        size_t now = n == 1 && last ? 2 : 1;
+        assert_int_equal(msi_send(client->fd, both, now), now);
+        msi_handshake_sent(&client->handshake, 1);
         struct pollfd ask = {.fd = msi_listener_fd(listener), .events = POLLIN};
         assert_int_equal(poll(&ask, 1, LIMIT_MS), 1);
         msi_listener_progress(listener);
     }
-    assert_int_equal(answer_to(there), MSI_HELLO_WELCOME);
+}
+
+/* Receives the next message of the listener. */
+static void receive_message(struct msi_auth_conn *client) {
+    int64_t limit = msi_deadline(LIMIT_MS);
+    for (;;) {
+        size_t n, out;
+        uint8_t *to = msi_handshake_input(&client->handshake, &n);
+        ssize_t got = n ? msi_recv(client->fd, to, n) : 0;
+        if (got > 0) msi_handshake_received(&client->handshake, (size_t)got);
+        msi_handshake_output(&client->handshake, &out);
+        if (out || client->handshake.state != MSI_AUTH_PENDING) return;
+        msi_listener_progress(listener);
+        assert_true(msi_now() < limit);
+    }
+}
+
+/* Bytes after the handshake belong to the link. */
+static void a_hello_may_come_in_pieces_and_is_not_overread(void **state) {
+    (void)state;
+    struct msi_hello hello = hello_from(3, 9, 2);
+    struct msi_auth_conn client;
+    char rest[8] = {0};
+    int there = connect_raw(), here;
+    begin_client(&client, there, &hello);
+    send_slowly(&client, 0);
+    receive_message(&client);
+    assert_int_equal(take(9, 3, 2), -1);
+    send_slowly(&client, 'r');
+    receive_message(&client);
+    assert_int_equal(client.handshake.state, MSI_AUTH_DONE);
     here = take(9, 3, 2);
     assert_true(here >= 0);
-    assert_int_equal(msi_recv(here, rest, sizeof rest), 4);
-    assert_string_equal(rest, "rest");
+    assert_int_equal(msi_recv(here, rest, sizeof rest), 1);
+    assert_string_equal(rest, "r");
     close(here);
     close(there);
 }
 
+/* Other protocols get no answer; a hello for another rank is refused with the reason. */
 static void a_wrong_hello_is_answered_and_closed(void **state) {
     (void)state;
+    static const char *const strange[] = {"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01", "MSTL", "\xA5 muster"};
+    for (size_t i = 0; i < COUNT_OF(strange); i++) {
+        int fd = connect_raw();
+        assert_int_equal(msi_send(fd, strange[i], strlen(strange[i])), strlen(strange[i]));
+        assert_int_equal(answer_to(fd), 0);
+        close(fd);
+    }
     struct {
         size_t at;
         uint8_t value;
@@ -215,26 +257,82 @@ static void a_wrong_hello_is_answered_and_closed(void **state) {
                  {35, 0, MSI_HELLO_MALFORMED}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct msi_hello hello = hello_from(0, 1, 0);
+        struct msi_auth_conn client = {0};
         uint8_t bytes[MSI_HELLO_BYTES];
         int fd = connect_raw();
+        int64_t limit = msi_deadline(LIMIT_MS);
         msi_hello_write(&hello, bytes);
         bytes[wrong[i].at] = wrong[i].value;
-        assert_int_equal(msi_send(fd, bytes, sizeof bytes), sizeof bytes);
-        assert_int_equal(answer_to(fd), wrong[i].answer);
+        msi_auth_begin(&client, NULL, fd, false, MSI_ROLE_LINK, bytes);
+        while (msi_auth_progress(&client) == MSI_AUTH_PENDING) {
+            msi_listener_progress(listener);
+            assert_true(msi_now() < limit);
+        }
+        assert_int_equal(client.handshake.code, MSI_AUTH_CONTEXT);
+        assert_int_equal(client.handshake.detail, wrong[i].answer);
         assert_int_equal(answer_to(fd), 0);
         assert_int_equal(take(1, 0, 0), -1);
         close(fd);
     }
 }
 
+/* Secrets: the same one, another one, and none while the other end has one; all on this host. */
+static void secrets_are_compared(void **state) {
+    (void)state;
+    struct msi_settings settings = {.auth_addresses = 1};
+    struct msi_auth auths[2];
+    char paths[2][40] = {"/tmp/muster-listener-XXXXXX", "/tmp/muster-listener-XXXXXX"};
+    for (int i = 0; i < 2; i++) {
+        int fd = mkstemp(paths[i]);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, i ? "0123456789abcdef" : "another secret of a job", 16 + 7 * !i),
+                         16 + 7 * !i);
+        close(fd);
+        strcpy(settings.secret_file, paths[i]);
+        assert_ok(msi_auth_init(&auths[i], &settings));
+    }
+    msi_listener_close(listener);
+    address.port = 0;
+    assert_ok(msi_listener_open(&address, &auths[0], world, ME, SIZE, &listener));
+    address.port = msi_listener_port(listener);
+    for (int i = -1; i < 2; i++) {
+        struct msi_dial d;
+        struct msi_hello hello = hello_from(2, 5, 0);
+        int fd = -1;
+        int64_t limit = msi_deadline(LIMIT_MS);
+        msi_dial_begin(&d, &address, i < 0 ? NULL : &auths[i], &hello);
+        while (msi_dial_progress(&d, &fd) == MSI_DIAL_PENDING) {
+            msi_listener_progress(listener);
+            assert_true(msi_now() < limit);
+        }
+        msi_dial_end(&d);
+        if (i == 1) {
+            assert_int_equal(d.state, MSI_DIAL_FAILED);
+            assert_status(d.status, MST_ERR_CONFIG);
+            assert_contains(d.why, "differs");
+            assert_contains(d.why, paths[1]);
+            assert_contains(d.remedy, "MUSTER_SECRET_FILE");
+            assert_int_equal(take(5, 2, 0), -1);
+        } else {
+            expect_connected(fd, take(5, 2, 0)); /* without a secret: it is of the same user */
+        }
+    }
+    msi_listener_close(listener);
+    listener = NULL;
+    for (int i = 0; i < 2; i++) {
+        msi_auth_end(&auths[i]);
+        unlink(paths[i]);
+    }
+}
+
 static void a_short_hello_is_harmless(void **state) {
     (void)state;
-    for (int n = 0; n < MSI_HELLO_BYTES; n += 7) {
+    for (int n = 0; n < MSI_AUTH_HELLO; n += 7) {
         struct msi_hello hello = hello_from(0, 1, 0);
-        uint8_t bytes[MSI_HELLO_BYTES];
+        struct msi_auth_conn client;
         int fd = connect_raw();
-        msi_hello_write(&hello, bytes);
-        if (n) assert_int_equal(msi_send(fd, bytes, (size_t)n), n);
+        begin_client(&client, fd, &hello);
+        if (n) assert_int_equal(msi_send(fd, client.handshake.hello, (size_t)n), n);
         shutdown(fd, SHUT_WR);
         assert_int_equal(answer_to(fd), 0);
         close(fd);
@@ -354,7 +452,7 @@ static void a_dial_without_a_listener_may_be_retried(void **state) {
     assert_int_equal(dial(&d, &hello), -1);
     assert_status(d.status, MST_ERR_UNREACHABLE);
     assert_contains(d.why, "127.0.0.1:");
-    assert_ok(msi_listener_open(&address, world, ME, SIZE, &listener));
+    assert_ok(msi_listener_open(&address, NULL, world, ME, SIZE, &listener));
     int dialed = dial(&d, &hello);
     expect_connected(dialed, take(1, 0, 0));
 }
@@ -367,9 +465,9 @@ static void dial_other_server(int byte, const char *why) {
     int server, fd = -1, accepted = -1;
     int64_t limit = msi_deadline(LIMIT_MS);
     assert_ok(msi_listen(&other, &server, &other.port));
-    msi_dial_begin(&d, &other, &hello);
+    msi_dial_begin(&d, &other, NULL, &hello);
     while (msi_dial_progress(&d, &fd) == MSI_DIAL_PENDING) {
-        uint8_t out = (uint8_t)byte, in[MSI_HELLO_BYTES];
+        uint8_t out = (uint8_t)byte, in[MSI_AUTH_HELLO];
         if (accepted < 0)
             accepted = accept4(server, NULL, NULL, SOCK_CLOEXEC);
         else if (byte >= 0)
@@ -387,9 +485,8 @@ static void dial_other_server(int byte, const char *why) {
 
 static void a_dial_takes_only_a_welcome(void **state) {
     (void)state;
-    dial_other_server(0, "malformed");
     dial_other_server('M', "malformed");
-    dial_other_server(MSI_HELLO_VERSION, "another version");
+    dial_other_server(MSI_AUTH_VERSION, "another version");
     dial_other_server(-1, "without an answer");
 }
 
@@ -407,7 +504,7 @@ static void *dial_many(void *context) {
         struct msi_dial d;
         struct msi_hello hello = hello_from(me->from, (uint64_t)i % 3, i);
         me->fds[i] = -1;
-        msi_dial_begin(&d, &address, &hello);
+        msi_dial_begin(&d, &address, NULL, &hello);
         while (msi_dial_progress(&d, &me->fds[i]) == MSI_DIAL_PENDING && msi_now() < limit) {
             struct pollfd ask;
             ask.fd = msi_dial_descriptor(&d, &ask.events);
@@ -468,6 +565,7 @@ int main(void) {
         listener_test(the_last_connection_of_several_counts),
         listener_test(a_hello_may_come_in_pieces_and_is_not_overread),
         listener_test(a_wrong_hello_is_answered_and_closed),
+        listener_test(secrets_are_compared),
         listener_test(a_short_hello_is_harmless),
         listener_test(silent_connections_are_closed_and_delay_no_other),
         listener_test(a_lack_of_descriptors_is_an_error_after_a_while),

@@ -72,7 +72,7 @@ class WireTest(unittest.TestCase):
 
     def setUp(self):
         self.connections = []
-        environment = dict(os.environ, MUSTER_LOG="error")
+        environment = dict(os.environ, MUSTER_LOG="error", MUSTER_STORE_OPEN="1")
         self.server = subprocess.Popen([MUSTER, "store", "serve", "--port", "0"], stdout=subprocess.PIPE,
                                        env=environment)
         self.addCleanup(self.stop)

@@ -17,7 +17,8 @@ class Torchrun(RanksTest):
             torch.python, "-m", "torch.distributed.run", "--nnodes", 1, "--nproc_per_node", 2, "--master_port", port,
             "--redirects", 2, "--tee", 2, "--log_dir", self.path("logs"), "--no_python",
         ]  # fmt: skip
-        process = self.popen(*command, DISCOVER, "find", "init", "sum", "destroy", stdin=subprocess.DEVNULL)
+        process = self.popen(*command, DISCOVER, "find", "init", "sum", "destroy", env={"MUSTER_STORE_OPEN": "1"},
+                             stdin=subprocess.DEVNULL)  # fmt: skip
         out = process.communicate(timeout=PATIENCE)[0].decode(errors="replace")
         self.assertEqual(process.returncode, 0, out)
         for r in range(2):

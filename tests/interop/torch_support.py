@@ -32,7 +32,7 @@ def environment():
         for name, value in os.environ.items()
         if name not in LAUNCH_VARIABLES and not name.startswith(("MUSTER_", "TORCHELASTIC_"))
     }
-    return {**kept, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, "MUSTER_STORE_OPEN": "1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class PortTaken(AssertionError):

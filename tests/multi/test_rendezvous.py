@@ -336,7 +336,10 @@ class NoMaster(RanksTest):
         self.listener_is_silent(Listener())
 
     def test_server_with_a_short_answer(self):
-        self.listener_is_silent(Listener(reply=b"?"))
+        self.listener_is_not_a_store(Listener(reply=b"?"))
+
+    def test_server_with_half_an_answer(self):
+        self.listener_is_silent(Listener(reply=b"\0\1\1"))
 
 
 class Disagreement(RanksTest):

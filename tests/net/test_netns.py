@@ -288,7 +288,17 @@ class Processes(NetnsTest):
         if any(not p.stat().st_mode & 0o001 for p in WORLD.parents):
             self.skipTest("other users cannot reach the build directory")
         url = f"tcp://127.0.0.1:{self.free_port()}"
-        ranks = [self.tcp(0, 2, url, *self.usual), self.tcp(1, 2, url, *self.usual, user=65534, group=65534, extra_groups=[])]
+        os.chmod(self.directory, 0o755)
+        files = [self.path(f"secret{user}") for user in (0, 65534)]
+        for user, path in zip((0, 65534), files):  # each needs a file of its own
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+                file.write("the secret of both users")
+            os.chown(path, user, user)
+        other = {"user": 65534, "group": 65534, "extra_groups": []}
+        ranks = [
+            self.tcp(0, 2, url, *self.usual, env={"MUSTER_SECRET_FILE": files[0]}),
+            self.tcp(1, 2, url, *self.usual, env={"MUSTER_SECRET_FILE": files[1]}, **other),
+        ]
         self.assertEqual([p.host for p in self.places(ranks)], [0, 1])
 
 

@@ -149,7 +149,7 @@ class StandIn(SshTest):
             words,
             [
                 "run", "--nnodes=1", "--node-rank=0", "--master-addr=127.0.0.1", port, run_id, "--nproc-per-node=3",
-                "--agent=0", "--max-restarts=3", "--shutdown-timeout=1.5",
+                "--agent=0", "--agent-secret", "--max-restarts=3", "--shutdown-timeout=1.5",
                 *(f"--env={name}" for name in self.travels()[1::2]), "--env=STAND_IN", "--env=SECRET", "--env=X=a b", "--", "/bin/echo", "--", "-n", "it's\n*", "",
             ],
         )  # fmt: skip

@@ -42,7 +42,7 @@ class Torch(ToolTest):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
             file.write(SCRIPT)
             file.flush()
-            rc, out, err = self.muster("run", "-n", 2, *options, sys.executable, file.name, *words)
+            rc, out, err = self.muster("run", "--open-store", "-n", 2, *options, sys.executable, file.name, *words)
         return rc, sorted(lines_of(out)), err.decode()
 
     def test_gloo(self):
@@ -62,7 +62,7 @@ class Torch(ToolTest):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
             file.write(SCRIPT)
             file.flush()
-            place = ("--nnodes", 2, "--rdzv-endpoint", f"127.0.0.1:{port}", "--max-restarts", 1)
+            place = ("--open-store", "--nnodes", 2, "--rdzv-endpoint", f"127.0.0.1:{port}", "--max-restarts", 1)
             nodes = [self.popen("run", *place, sys.executable, file.name, "1") for _ in range(2)]
             results = [node.communicate(timeout=DEADLINE) for node in nodes]
         self.assertEqual([node.returncode for node in nodes], [0, 0], results)

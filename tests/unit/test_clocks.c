@@ -91,8 +91,9 @@ static void a_clock_is_followed(void **state) {
     struct msi_clock_server *keeper;
     struct msi_clock_client *followers[3];
     struct msi_address address = {.host = "127.0.0.1"};
-    assert_int_equal(msi_clock_server_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
-    for (int i = 0; i < 3; i++) assert_int_equal(msi_clock_client_open(&address, &followers[i]), MST_OK);
+    assert_int_equal(msi_clock_server_open("127.0.0.1", 4, NULL, &keeper, &address.port), MST_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(msi_clock_client_open(&address, NULL, &followers[i]), MST_OK);
     for (int i = 0; i < 3; i++) {
         int64_t offset, error;
         wait_for_offset(followers[i], &offset, &error);
@@ -110,7 +111,7 @@ static void strangers_do_no_harm(void **state) {
     struct msi_address address = {.host = "127.0.0.1"};
     struct msi_wait wait = {msi_deadline(5000), NULL};
     int fds[6];
-    assert_int_equal(msi_clock_server_open("127.0.0.1", 4, &keeper, &address.port), MST_OK);
+    assert_int_equal(msi_clock_server_open("127.0.0.1", 4, NULL, &keeper, &address.port), MST_OK);
     for (int i = 0; i < 6; i++) assert_int_equal(msi_connect(&address, false, &wait, &fds[i]), MST_OK);
     for (int i = 0; i < 6; i++) msi_send(fds[i], "abc", 3);
     char byte;
@@ -120,7 +121,7 @@ static void strangers_do_no_harm(void **state) {
         close(fds[i]);
     }
     int64_t offset, error;
-    assert_int_equal(msi_clock_client_open(&address, &clock_client), MST_OK);
+    assert_int_equal(msi_clock_client_open(&address, NULL, &clock_client), MST_OK);
     wait_for_offset(clock_client, &offset, &error);
     msi_clock_client_close(clock_client);
     msi_clock_server_close(keeper);
@@ -173,7 +174,7 @@ static void a_keeper_that_tells_nonsense(void **state) {
     int64_t offset, error;
     int door = bound_socket(&address);
     pthread_t thread = start_thread(answer_nonsense, &door);
-    assert_ok(msi_clock_client_open(&address, &clock_client));
+    assert_ok(msi_clock_client_open(&address, NULL, &clock_client));
     assert_false(msi_clock_client_offset(clock_client, msi_now(), &offset, &error));
     msi_clock_client_close(clock_client);
     join_thread(thread);
@@ -194,7 +195,7 @@ static void without_descriptors(void **state) {
     struct msi_wait wait = {msi_deadline(20000), NULL};
     struct rlimit usual, none;
     int fd;
-    assert_ok(msi_clock_server_open("127.0.0.1", 4, &keeper, &address.port));
+    assert_ok(msi_clock_server_open("127.0.0.1", 4, NULL, &keeper, &address.port));
     struct caught_stderr caught = begin_stderr();
     fd = socket(AF_INET, SOCK_STREAM, 0);
     getrlimit(RLIMIT_NOFILE, &usual);

@@ -121,6 +121,28 @@ static void a_script_and_what_follows_it(void **state) {
     msi_buf_free(&arguments);
 }
 
+/* On descriptor 3, so that standard input is left to the ranks. */
+static void a_secret_comes_on_its_own_descriptor(void **state) {
+    static const char *const shells[] = {"sh", "bash", "csh", "tcsh", "fish", "zsh"};
+    static const char expected[] = "\n" AGENT_MARK "\n0123456789abcdef\nthe rest\n";
+    static char out[OUT_MAX];
+    struct msi_buf arguments = {0};
+    (void)state;
+    agent_script_add_argument(&arguments, "-c");
+    agent_script_add_argument(&arguments, "cat <&3; cat");
+    struct agent_script script = {
+        .directory = "/", .muster = "sh", .secret = "0123456789abcdef", .arguments = msi_buf_str(&arguments)};
+    for (size_t i = 0; i < COUNT_OF(shells); i++) {
+        size_t len;
+        int rc = run_script(&script, shells[i], "the rest\n", out, &len);
+        if (rc == 99) continue; /* no such shell here */
+        assert_int_equal(rc, 0);
+        assert_int_equal(len, sizeof expected - 1);
+        assert_memory_equal(out, expected, len);
+    }
+    msi_buf_free(&arguments);
+}
+
 static void what_is_missing_over_there(void **state) {
     static char out[OUT_MAX];
     struct agent_script script = {.directory = "/no/such 'place", .muster = "sh"};
@@ -168,6 +190,7 @@ int main(void) {
         cmocka_unit_test(quoted_words_come_through_shells),
         cmocka_unit_test(each_quoted_byte),
         cmocka_unit_test(a_script_and_what_follows_it),
+        cmocka_unit_test(a_secret_comes_on_its_own_descriptor),
         cmocka_unit_test(what_is_missing_over_there),
         cmocka_unit_test(names_of_variables),
         cmocka_unit_test(this_machine),

@@ -1,4 +1,5 @@
 /* clock_client.c - see clock_server.h. */
+#include "auth/auth.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "os/socket.h"
@@ -17,6 +18,7 @@ enum { BURST = 8, ANSWER_MS = 100, PAUSE_MS = 500, CONNECT_MS = 1000 };
 
 struct msi_clock_client {
     struct msi_address address;
+    struct msi_auth auth;
     pthread_t thread;
     mst_cancel *end; /* fired to end the thread */
     int fd;          /* -1: not connected; used by the thread only */
@@ -56,9 +58,19 @@ static bool ask(struct msi_clock_client *c) {
     return true;
 }
 
-static void burst(struct msi_clock_client *c) {
+static mst_status connect_to(struct msi_clock_client *c) {
     struct msi_wait wait = {msi_deadline(CONNECT_MS), c->end};
-    if (c->fd < 0 && msi_connect(&c->address, false, &wait, &c->fd) != MST_OK) {
+    struct msi_auth_conn conn = {0};
+    mst_status st = msi_connect(&c->address, false, &wait, &c->fd);
+    if (st != MST_OK) return st;
+    msi_auth_begin(&conn, &c->auth, c->fd, false, MSI_ROLE_CLOCK, NULL);
+    st = msi_auth_run(&conn, &wait, "the clock of rank 0");
+    if (st != MST_OK) disconnect(c);
+    return st;
+}
+
+static void burst(struct msi_clock_client *c) {
+    if (c->fd < 0 && connect_to(c) != MST_OK) {
         if (!c->fit.n) /* else rank 0 may have ended */
             msi_warn_once(prof, "cannot reach the clock of rank 0: %s", mst_error());
         return;
@@ -80,18 +92,21 @@ static void *run(void *context) {
 
 static void release(struct msi_clock_client *c) {
     disconnect(c);
+    msi_auth_end(&c->auth);
     mst_cancel_free(c->end);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
-mst_status msi_clock_client_open(const struct msi_address *address, struct msi_clock_client **client) {
+mst_status msi_clock_client_open(const struct msi_address *address, const struct msi_settings *settings,
+                                 struct msi_clock_client **client) {
     struct msi_clock_client *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     made->address = *address;
     made->fd = -1;
     pthread_mutex_init(&made->lock, NULL);
     mst_status st = mst_cancel_new(&made->end);
+    if (st == MST_OK) st = msi_auth_init(&made->auth, settings);
     if (st == MST_OK) burst(made);
     int error = st == MST_OK ? msi_thread_start(&made->thread, run, made) : 0;
     if (error) st = msi_fail_errno(error, "cannot start the thread of the clock client");

@@ -1,5 +1,6 @@
 /* clock_server.c - see clock_server.h. */
 #include "prof/clock/clock_server.h"
+#include "auth/gate.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "os/clock.h"
@@ -20,9 +21,12 @@ enum { FIXED = 2 /* descriptors before those of clients */, SCARCE_MS = 100 };
 
 struct msi_clock_server {
     pthread_t thread;
-    int most, n;            /* clients */
-    int64_t listener_pause; /* until when the listener is not polled; 0: it is polled */
-    struct pollfd *fds;     /* the eventfd that ends the thread, the listener, the clients */
+    int most, n;        /* clients */
+    int64_t pause;      /* until when the gate is not polled; 0: it is polled */
+    struct pollfd *fds; /* the eventfd that ends the thread, the gate, the clients */
+    int listener;
+    struct msi_auth auth;
+    struct msi_gate *gate;
 };
 
 static void hang_up(struct msi_clock_server *s, int i) {
@@ -41,43 +45,49 @@ static bool answer(int fd) {
     return msi_send(fd, message, sizeof message) == (ssize_t)sizeof message;
 }
 
-/* Without descriptors or memory, stops polling the listener for 100 ms. */
-static void accept_client(struct msi_clock_server *s) {
-    int fd = accept4(s->fds[1].fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-        msi_warn_once(prof, "cannot accept a connection of another host that asks for the time: %s",
-                      strerror(errno));
-        s->listener_pause = msi_deadline(SCARCE_MS);
-    }
-    if (fd < 0) return;
-    if (s->n == s->most) {
+/* Without descriptors or memory, stops polling the gate for 100 ms. */
+static bool handle_scarcity(void *context, int listening, int error) {
+    struct msi_clock_server *s = context;
+    (void)listening;
+    msi_warn_once(prof, "cannot accept a connection of another host that asks for the time: %s",
+                  strerror(error));
+    s->pause = msi_deadline(SCARCE_MS);
+    return false;
+}
+
+static void add_client(void *context, int fd, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
+    struct msi_clock_server *s = context;
+    (void)bytes;
+    if (s->n == s->most)
         close(fd);
-        return;
-    }
-    msi_socket_tune(fd);
-    s->fds[FIXED + s->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    else
+        s->fds[FIXED + s->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
 static void *serve(void *context) {
     struct msi_clock_server *s = context;
     pthread_setname_np(pthread_self(), "muster-time");
     for (;;) {
-        if (s->listener_pause && msi_now() >= s->listener_pause) s->listener_pause = 0;
-        s->fds[1].events = s->listener_pause ? 0 : POLLIN;
-        int n = poll(s->fds, FIXED + (nfds_t)s->n, s->listener_pause ? SCARCE_MS : -1);
+        if (s->pause && msi_now() >= s->pause) s->pause = 0;
+        s->fds[1].events = s->pause ? 0 : POLLIN;
+        int n = poll(s->fds, FIXED + (nfds_t)s->n, s->pause ? SCARCE_MS : -1);
         if (n < 0 && errno != EINTR) break;
         if (n <= 0) continue;
         if (s->fds[0].revents) break;
         for (int i = FIXED + s->n - 1; i >= FIXED; i--)
             if (s->fds[i].revents && !answer(s->fds[i].fd)) hang_up(s, i);
-        if (s->fds[1].revents) accept_client(s);
+        if (s->fds[1].revents) msi_gate_progress(s->gate);
     }
     return NULL;
 }
 
 static void release(struct msi_clock_server *s) {
-    for (int i = 0; s->fds && i < FIXED + s->n; i++)
+    s->fds[1].fd = -1; /* the gate's */
+    for (int i = 0; i < FIXED + s->n; i++)
         if (s->fds[i].fd >= 0) close(s->fds[i].fd);
+    msi_gate_close(s->gate);
+    if (s->listener >= 0) close(s->listener);
+    msi_auth_end(&s->auth);
     free(s->fds);
     free(s);
 }
@@ -92,7 +102,21 @@ static mst_status listen_at(const char *host, int *fd, int *port) {
     return msi_listen(&address, fd, port);
 }
 
-mst_status msi_clock_server_open(const char *host, int clients, struct msi_clock_server **server, int *port) {
+static mst_status open_gate(struct msi_clock_server *s, const struct msi_settings *settings) {
+    const struct msi_gate_config config = {.auth = &s->auth,
+                                           .role = MSI_ROLE_CLOCK,
+                                           .context = s,
+                                           .admit = add_client,
+                                           .scarce = handle_scarcity};
+    mst_status st = msi_auth_init(&s->auth, settings);
+    if (st == MST_OK) st = msi_gate_open(&config, &s->gate);
+    if (st == MST_OK) st = msi_gate_listen(s->gate, s->listener);
+    if (st == MST_OK) s->fds[1].fd = msi_gate_fd(s->gate);
+    return st;
+}
+
+mst_status msi_clock_server_open(const char *host, int clients, const struct msi_settings *settings,
+                                 struct msi_clock_server **server, int *port) {
     struct msi_clock_server *made = calloc(1, sizeof *made);
     if (made) made->fds = calloc(FIXED + (size_t)clients, sizeof *made->fds);
     if (!made || !made->fds) {
@@ -100,10 +124,12 @@ mst_status msi_clock_server_open(const char *host, int clients, struct msi_clock
         return msi_fail_memory();
     }
     made->most = clients;
+    made->listener = -1;
     made->fds[1] = (struct pollfd){.fd = -1, .events = POLLIN};
     made->fds[0] = (struct pollfd){.fd = eventfd(0, EFD_CLOEXEC), .events = POLLIN};
     mst_status st = made->fds[0].fd >= 0 ? MST_OK : msi_fail_errno(errno, "cannot create an eventfd");
-    if (st == MST_OK) st = listen_at(host, &made->fds[1].fd, port);
+    if (st == MST_OK) st = listen_at(host, &made->listener, port);
+    if (st == MST_OK) st = open_gate(made, settings);
     int error = st == MST_OK ? msi_thread_start(&made->thread, serve, made) : 0;
     if (error) st = msi_fail_errno(error, "cannot start the thread of the clock server");
     if (st == MST_OK)

@@ -11,6 +11,7 @@
 #define MSI_PROF_CLOCK_CLOCK_SERVER_H
 
 #include "base/address.h"
+#include "base/settings.h"
 
 #include <muster/status.h>
 #include <stdbool.h>
@@ -21,12 +22,17 @@ enum { MSI_TIME_QUESTION = 8, MSI_TIME_ANSWER = 16 };
 struct msi_clock_server;
 struct msi_clock_client;
 
-/* Answers up to clients connections at host; *port is a free port. */
-mst_status msi_clock_server_open(const char *host, int clients, struct msi_clock_server **server, int *port);
+/*
+ * Answers up to clients connections at host, which authenticate first; *port is a free port. settings NULL:
+ * there is no secret.
+ */
+mst_status msi_clock_server_open(const char *host, int clients, const struct msi_settings *settings,
+                                 struct msi_clock_server **server, int *port);
 void msi_clock_server_close(struct msi_clock_server *server);
 
 /* Asks the server, the first time at once. Without an answer, it tries again later. */
-mst_status msi_clock_client_open(const struct msi_address *address, struct msi_clock_client **client);
+mst_status msi_clock_client_open(const struct msi_address *address, const struct msi_settings *settings,
+                                 struct msi_clock_client **client);
 void msi_clock_client_close(struct msi_clock_client *client);
 /*
  * How far the server's clock is ahead of msi_now() at a given time, and the error; false: not known yet. Any

@@ -88,7 +88,7 @@ static bool start(struct server *server, char *const *argv, void (*serve)(void),
 
 static void serve_muster(void) {
     mst_store *store;
-    if (mst_store_open("tcp://127.0.0.1:0", &store, .is_master = true) != MST_OK) {
+    if (mst_store_open("tcp://127.0.0.1:0", &store, .is_master = true, .open = true) != MST_OK) {
         fprintf(stderr, "%s\n", mst_error());
         _exit(1);
     }

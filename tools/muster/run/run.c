@@ -10,8 +10,10 @@
 #include "run/ranks/program.h"
 #include "run/ranks/spawn.h"
 #include "run/run_options.h"
+#include "run/secret.h"
 #include "status/jobs.h"
 
+#include "auth/sha256.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "os/host.h"
@@ -44,6 +46,7 @@ struct launch {
     struct reaper reaper;
     mst_store *store;
     char random_id[17];
+    char secret[RUN_SECRET_TEXT]; /* "": the user's, or a file */
     struct logs logs;
     struct rank_states states;
     struct node_agent_options agent;
@@ -169,7 +172,7 @@ static mst_status describe(struct launch *l, const struct run_options *o) {
     l->job.store = l->store;
     if (l->rendezvous.multi_node) l->job.agent = &l->agent;
     if (run_hosts_others(&l->hosts) > 0) l->job.remote = &l->hosts.remote;
-    return hosts ? run_hosts_prepare(&l->hosts, o, &l->facts, &l->job.workers) : MST_OK;
+    return hosts ? run_hosts_prepare(&l->hosts, o, &l->facts, &l->job.workers, l->secret) : MST_OK;
 }
 
 /* --replace implies --survive, whose default is 1 rank. */
@@ -179,6 +182,13 @@ static struct survive_options read_survive(const struct run_options *o) {
                                            : o->survive > 1 ? (int)o->survive
                                                             : 1,
                                     .replace = (int)o->replace};
+}
+
+/* Launchers that were started by hand on several nodes do not make a secret: each would make another one. */
+static mst_status open_secret(struct launch *l, const struct run_options *o) {
+    if (o->open_store) setenv("MUSTER_STORE_OPEN", "1", 1);
+    bool by_hand = l->rendezvous.multi_node && l->hosts.hosts.n == 0;
+    return by_hand && !o->agent_secret ? MST_OK : run_secret_open(o->agent_secret, l->secret);
 }
 
 /* Starts the reaper before the store, because it must not inherit the store's threads and sockets. */
@@ -206,6 +216,7 @@ static mst_status prepare(struct launch *l, const struct run_options *o, char **
     if (st == MST_OK) st = open_binding(l, o);
     if (st == MST_OK) st = raise_file_limit(l);
     if (st == MST_OK) st = open_reaper(l);
+    if (st == MST_OK) st = open_secret(l, o);
     if (st == MST_OK) st = rendezvous_open(&l->rendezvous, &l->store);
     if (st == MST_OK) st = describe(l, o);
     return st == MST_OK ? open_logs(l, o) : st;
@@ -231,6 +242,7 @@ static void release(struct launch *l) {
     routes_free(&l->routes);
     free(l->program);
     run_hosts_close(&l->hosts);
+    msi_wipe(l->secret, sizeof l->secret);
 }
 
 static int check_and_run(struct run_options *o, char **operands, int n_operands) {

@@ -96,6 +96,10 @@ static const struct opt options[] = {
      "the port of the store; 0, the default on one node, takes a free port;\n"
      "the default on several nodes is 29500",
      RANGE(master_port, 0, 65535)},
+    {"open-store", 0, OPT_FLAG | OPT_STAYS_HERE, NULL,
+     "let clients use the store without authentication, as PyTorch's do: who\n"
+     "reaches its port can read and change it",
+     FIELD(open_store)},
     {"standalone", 0, OPT_FLAG | OPT_STAYS_HERE, NULL, "one node and a free port, which is the default",
      FIELD(standalone)},
     {"rdzv-backend", 0, OPT_STRING, "c10d|static", "accepted as by torchrun; both mean the same here",
@@ -104,6 +108,8 @@ static const struct opt options[] = {
      RANGE(monitor_interval, 0, 86400)},
     {"agent", 0, OPT_NUMBER | OPT_STAYS_HERE | OPT_HIDDEN, "COLOURS",
      "internal: set by --hosts on other hosts", RANGE(agent, 0, 3)},
+    {"agent-secret", 0, OPT_FLAG | OPT_STAYS_HERE | OPT_HIDDEN, NULL,
+     "internal: the secret of the job comes on descriptor 3", FIELD(agent_secret)},
 };
 
 const struct opt_command run_command = {
@@ -121,5 +127,5 @@ const struct opt_command run_command = {
     .examples = "  muster run -n 4 ./program                          four ranks on this machine\n"
                 "  muster run -n 4 --prof ./program                   and a table of communication times\n"
                 "  muster run --hosts a,b:2 -n 4 ./program            four ranks on a, two on b\n"
-                "  muster run -n 2 python3 train.py                   a PyTorch script, as with torchrun\n",
+                "  muster run -n 2 --open-store python3 train.py      a PyTorch script, as with torchrun\n",
 };

@@ -31,6 +31,8 @@ struct run_options {
     const char *trace;
     bool verbose;
     bool standalone;
+    bool open_store;
+    bool agent_secret;            /* internal: the secret of the job comes on a descriptor */
     const char *hosts, *hostfile; /* at most one of the two */
     const char *ssh, *remote_muster;
     bool ssh_local;

@@ -98,7 +98,8 @@ void status_copy(struct msi_json_text text, char *to, size_t size) {
 /* An answer that is malformed counts as none. */
 static void read_answer(struct status_node *node) {
     struct answer {
-        struct msi_json_text muster, run, phase;
+        struct msi_json_text muster, run, phase, listens, secret;
+        bool open_store;
         int64_t format, asked, pid, generation, nodes, world_size, first_rank, n;
         struct msi_str ranks;
     } a = {0};
@@ -115,6 +116,9 @@ static void read_answer(struct status_node *node) {
         REPORT_FIELD("world_size", NUMBER, AT(world_size), 1, REPORT_RANKS_MOST),
         REPORT_FIELD("first_rank", NUMBER, AT(first_rank), 0, REPORT_RANKS_MOST),
         REPORT_FIELD("local_world_size", NUMBER, AT(n), 0, REPORT_RANKS_MOST),
+        REPORT_FIELD("listens", TEXT, AT(listens), 0, 0),
+        REPORT_FIELD("secret", TEXT, AT(secret), 0, 0),
+        REPORT_FIELD("open_store", BOOL, AT(open_store), 0, 0),
         REPORT_FIELD("ranks", RAW, AT(ranks), 0, 0),
         {0},
     };
@@ -131,6 +135,9 @@ static void read_answer(struct status_node *node) {
     node->first_rank = a.first_rank;
     node->n = a.n;
     node->ranks = a.ranks;
+    node->open_store = a.open_store;
+    status_copy(a.listens, node->listens, sizeof node->listens);
+    status_copy(a.secret, node->secret, sizeof node->secret);
     status_copy(a.muster, node->muster, sizeof node->muster);
     status_copy(a.run, node->run, sizeof node->run);
     status_copy(a.phase, node->phase, sizeof node->phase);

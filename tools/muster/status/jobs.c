@@ -49,19 +49,22 @@ static bool read_card(int pid, int descriptor, struct job_card *card) {
 }
 
 bool jobs_of(int pid, struct job_card *card) {
-    static const char wanted[] = "/memfd:" CARD_NAME " ";
-    char path[64], target[64];
+    static const char wanted[] = "/memfd:" CARD_NAME " ", secret[] = "/memfd:muster-secret ";
+    char path[64], target[64], secret_path[48] = "";
     bool found = false;
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
     DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && !found && (entry = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; dir && (entry = readdir(dir)) != NULL;) {
         ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
         if (n < 0) continue;
         target[n] = '\0';
-        if (strncmp(target, wanted, sizeof wanted - 1) != 0) continue;
-        found = read_card(pid, atoi(entry->d_name), card);
+        if (!strncmp(target, secret, sizeof secret - 1))
+            snprintf(secret_path, sizeof secret_path, "/proc/%d/fd/%d", pid, atoi(entry->d_name));
+        if (!found && !strncmp(target, wanted, sizeof wanted - 1))
+            found = read_card(pid, atoi(entry->d_name), card);
     }
     if (dir) closedir(dir);
+    if (found) strcpy(card->secret, secret_path);
     return found;
 }
 

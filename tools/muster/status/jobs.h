@@ -16,6 +16,7 @@ struct job_card {
     char address[MSI_ADDRESS_TEXT_MAX]; /* of the store */
     char run[JOBS_RUN_MAX];             /* the job's name; "": another launcher knows it */
     char program[JOBS_PROGRAM_MAX];     /* the command line of a rank, perhaps truncated */
+    char secret[48];                    /* where its secret is, as in MUSTER_SECRET_FD; "": the user's */
 };
 
 /* Makes the job known as long as the segment is open; fd -1: it could not. run may be NULL. */

@@ -73,6 +73,20 @@ static void print_nodes(const struct status_job *job) {
     }
 }
 
+/* What the job listens on, and who may connect. */
+static void print_listens(const struct status_job *job) {
+    bool open = false, any = false;
+    for (int i = 0; i < job->n_nodes; i++) {
+        const struct status_node *node = &job->nodes[i];
+        open |= node->open_store;
+        any |= node->answered && node->listens[0];
+        if (node->answered && node->listens[0]) printf("host %s listens on %s\n", node->host, node->listens);
+    }
+    if (any && job->newest->secret[0])
+        printf("members of the job may connect, which have its secret (%s)%s\n", job->newest->secret,
+               open ? "; everyone may connect to the store, which is open" : "");
+}
+
 static int live_nodes(const struct status_job *job) {
     int n = 0;
     for (int i = 0; i < job->n_nodes; i++) n += !job->nodes[i].gone;
@@ -90,6 +104,7 @@ void status_print(const struct status_job *job) {
         for (int r = 0; r < newest->world_size; r++) print_rank(&job->ranks[r], r, host_width(job));
     }
     print_nodes(job);
+    if (newest) print_listens(job);
     if (job->stuck) printf("%s\n", msi_buf_text(&job->report.flights->text));
 }
 
@@ -136,6 +151,9 @@ static void put_node(struct msi_json_out *out, const struct status_node *node) {
     if (node->answered) msi_json_member_int(out, "pid", node->pid);
     if (node->answered) msi_json_member_string(out, "muster", node->muster);
     if (node->answered) msi_json_member_string(out, "phase", node->phase);
+    if (node->answered && node->listens[0]) msi_json_member_string(out, "listens", node->listens);
+    if (node->answered && node->secret[0]) msi_json_member_string(out, "secret", node->secret);
+    if (node->answered && node->secret[0]) msi_json_member_bool(out, "open_store", node->open_store);
     msi_json_put_object_end(out);
 }
 

@@ -5,6 +5,7 @@
 #include "commands.h"
 
 #include "base/error.h"
+#include "base/settings.h"
 #include "wire/url.h"
 
 #include <stdlib.h>
@@ -121,6 +122,14 @@ static int connect_and_show(const struct status_options *o, const char *address)
     return status;
 }
 
+/* Uses the secret of the job if one of its launchers runs on this host. */
+static void use_secret(struct job_card *list, const char *address) {
+    int n = jobs_find(list);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(list[i].address, address) && list[i].secret[0])
+            setenv(MSI_SECRET_VARIABLE, list[i].secret, 1);
+}
+
 int cmd_status(int argc, char **argv) {
     struct status_options o = {.timeout = 5};
     char **operands, address[MSI_ADDRESS_TEXT_MAX];
@@ -131,6 +140,7 @@ int cmd_status(int argc, char **argv) {
     struct job_card *list = report_alloc(JOBS_MOST, sizeof *list);
     mst_status st = find_job(n_operands ? operands[0] : NULL, list, &n, address);
     if (st == MST_OK) {
+        use_secret(list, address);
         status = connect_and_show(&o, address);
     } else if (n > 1) {
         status_print_cards(list, n, o.json);

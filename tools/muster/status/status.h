@@ -36,6 +36,9 @@ struct status_node {
     char muster[32], phase[16], run[JOBS_RUN_MAX];
     int64_t format, asked, pid, generation, nodes, world_size, first_rank, n;
     struct msi_str ranks; /* JSON, in answer */
+    char listens[4608];   /* what its processes listen on; "": nothing */
+    char secret[48];      /* which secret members have; "": not known */
+    bool open_store;
 };
 
 struct status_rank {

@@ -11,6 +11,7 @@ struct store_options {
     long port;
     double timeout;
     const char *port_file;
+    bool open;
 };
 
 struct store_session {

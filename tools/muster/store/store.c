@@ -20,6 +20,7 @@ static const struct opt client_options[] = {
     {"port", 'p', OPT_NUMBER, "PORT", "its port (default 29500)", RANGE(port, 1, 65535)},
     {"timeout", 't', OPT_SECONDS, "SECONDS", "how long to wait for the store, and for keys (default 30)",
      RANGE(timeout, 0, 1000000)},
+    {"open", 0, OPT_FLAG, NULL, "do not authenticate, as for a store of PyTorch", FIELD(open)},
 };
 
 static const struct opt serve_options[] = {
@@ -28,6 +29,10 @@ static const struct opt serve_options[] = {
      RANGE(port, 0, 65535)},
     {"port-file", 0, OPT_STRING, "PATH",
      "write the port to this file once it is open; remove the file at the end", FIELD(port_file)},
+    {"open", 0, OPT_FLAG, NULL,
+     "let clients use it without authentication, as PyTorch's do: who reaches\n"
+     "its port can read and change it",
+     FIELD(open)},
 };
 
 static const char examples[] = "  muster store serve --port 29500 &    host a store on this machine\n"
@@ -71,8 +76,8 @@ static mst_status open_store(struct store_session *s, bool serves) {
     double ms = s->options.timeout * 1000;
     char url[STORE_ADDRESS + 8], address[STORE_ADDRESS];
     snprintf(url, sizeof url, "tcp://%s", store_address(s->options.host, (int)s->options.port, address));
-    return mst_store_open(url, &s->store, .is_master = serves, .timeout_ms = ms < 1 ? 1 : (int)ms,
-                          .cancel = s->cancel);
+    return mst_store_open(url, &s->store, .is_master = serves, .open = s->options.open,
+                          .timeout_ms = ms < 1 ? 1 : (int)ms, .cancel = s->cancel);
 }
 
 static int perform(const struct store_action *action, struct store_session *s) {
@@ -98,7 +103,7 @@ static int run_action(const struct store_action *action, int argc, char **argv) 
         .operands = action->operands,
         .summary = action->help,
         .options = action->serves ? serve_options : client_options,
-        .n_options = 3,
+        .n_options = 4,
         .examples = examples,
     };
     snprintf(name, sizeof name, "muster store %s", action->name);

@@ -8,6 +8,7 @@
 #include "status/status_keys.h"
 
 #include "base/json.h"
+#include "base/settings.h"
 #include "os/file.h"
 #include "os/host.h"
 #include "prof/flight/write.h"
@@ -134,6 +135,37 @@ static void put_ranks(struct msi_json_out *out, const struct job *job) {
     free(flight);
 }
 
+enum { LISTENS_MOST = 8, LISTENS_TEXT = 4096 };
+
+/* Appends what a process listens on, as "127.0.0.1:29500 (rank 3)". */
+static void add_listens(struct msi_buf *text, int pid, const char *owner) {
+    char list[LISTENS_MOST][MSI_LISTENING_TEXT];
+    int n = text->len < LISTENS_TEXT ? msi_listening_list(pid, list, LISTENS_MOST) : 0;
+    for (int i = 0; i < n; i++) msi_buf_add_format(text, "%s%s (%s)", text->len ? ", " : "", list[i], owner);
+}
+
+/* What this node listens on, and who may connect to muster's sockets among that. */
+static void put_listens(struct msi_json_out *out, const struct job *job) {
+    const char *file = getenv("MUSTER_SECRET_FILE"), *launcher = getenv(MSI_SECRET_VARIABLE);
+    const char *open = getenv("MUSTER_STORE_OPEN");
+    struct msi_buf text = {0};
+    char owner[24];
+    int n = job->workers.list ? job->workers.options.n : 0;
+    add_listens(&text, getpid(), "store");
+    for (int i = 0; i < n; i++) {
+        snprintf(owner, sizeof owner, "rank %d", job->workers.list[i].rank);
+        if (job->workers.list[i].running) add_listens(&text, job->workers.list[i].pid, owner);
+    }
+    if (text.len) msi_json_member_string(out, "listens", msi_buf_text(&text));
+    msi_json_member_string(out, "secret",
+                           file && *file           ? "the file of MUSTER_SECRET_FILE"
+                           : launcher && *launcher ? "made for this job"
+                                                   : "the user's");
+    msi_json_member_bool(out, "open_store", open && !strcmp(open, "1"));
+    out->to->failed |= text.failed;
+    msi_buf_free(&text);
+}
+
 static void compose(void *arg, int64_t request, struct msi_buf *to) {
     static const char *const phases[] = {
         [IDLE] = "idle", [RUNNING] = "running", [STOPPING] = "stopping", [DRAINING] = "ended"};
@@ -154,6 +186,7 @@ static void compose(void *arg, int64_t request, struct msi_buf *to) {
     msi_json_member_int(&out, "world_size", a->world_size);
     msi_json_member_int(&out, "first_rank", a->first_rank);
     msi_json_member_int(&out, "local_world_size", job->options->workers.n);
+    put_listens(&out, job);
     put_ranks(&out, job);
     msi_json_put_object_end(&out);
 }

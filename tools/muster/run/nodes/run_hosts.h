@@ -35,6 +35,7 @@ int run_hosts_others(const struct run_hosts *hosts);
  * does not have it; then they search argv[0]. facts holds the address of the store and the run id.
  */
 mst_status run_hosts_prepare(struct run_hosts *hosts, const struct run_options *options,
-                             const struct worker_env_facts *facts, const struct workers_options *workers);
+                             const struct worker_env_facts *facts, const struct workers_options *workers,
+                             const char *secret);
 
 #endif

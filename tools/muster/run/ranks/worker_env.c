@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/rank_state.h"
+#include "base/settings.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -47,8 +48,19 @@ enum {
 static const char error_variable[] = "TORCHELASTIC_ERROR_FILE=";
 
 /* Inherited with --no-env: what most programs need. */
-static const char *const kept_when_bare[] = {"PATH", "HOME", "USER", "LOGNAME", "SHELL",
-                                             "TERM", "LANG", "TZ",   "TMPDIR"};
+static const char *const kept_when_bare[] = {"PATH",
+                                             "HOME",
+                                             "USER",
+                                             "LOGNAME",
+                                             "SHELL",
+                                             "TERM",
+                                             "LANG",
+                                             "TZ",
+                                             "TMPDIR",
+                                             "MUSTER_SECRET_FILE",
+                                             "MUSTER_STORE_OPEN",
+                                             "XDG_CONFIG_HOME",
+                                             MSI_SECRET_VARIABLE};
 enum { N_KEPT = sizeof kept_when_bare / sizeof kept_when_bare[0] };
 
 /* Each argument is NAME or NAME=VALUE. */

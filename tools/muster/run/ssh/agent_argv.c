@@ -7,6 +7,7 @@
 #include "run/ssh/agent_script.h"
 
 #include "base/error.h"
+#include "base/settings.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,11 +22,12 @@ struct agents {
     const struct worker_env_facts *facts;
     const struct hosts *hosts;
     struct msi_buf exports, arguments; /* as in struct agent_script; the same for all agents */
+    const char *secret;                /* "": none */
     char directory[PATH_MAX], muster[PATH_MAX];
 };
 
 /* Settings that describe one machine. */
-static const char *const not_exported[] = {"MUSTER_ADVERTISE_ADDR", "MUSTER_FORCE_HOST"};
+static const char *const not_exported[] = {"MUSTER_ADVERTISE_ADDR", "MUSTER_FORCE_HOST", MSI_SECRET_VARIABLE};
 
 /* Appends one argument. */
 __attribute__((format(printf, 2, 3))) static void add(struct msi_buf *arguments, const char *format, ...) {
@@ -137,9 +139,11 @@ static mst_status write_script(const struct agents *a, int node, struct msi_buf 
     add(&arguments, "--rdzv-id=%s", a->facts->run_id);
     add(&arguments, "--nproc-per-node=%s", nproc);
     add(&arguments, "--agent=%d", output_may_colour(OUTPUT_STDOUT) | output_may_colour(OUTPUT_STDERR) << 1);
+    if (*a->secret) add(&arguments, "--agent-secret");
     msi_buf_add(&arguments, a->arguments.data, a->arguments.len);
     struct agent_script parts = {.directory = a->directory,
                                  .muster = a->muster,
+                                 .secret = a->secret,
                                  .exports = msi_buf_str(&a->exports),
                                  .arguments = msi_buf_str(&arguments)};
     if (!arguments.failed) agent_script_write(&parts, script);
@@ -149,8 +153,9 @@ static mst_status write_script(const struct agents *a, int node, struct msi_buf 
 }
 
 mst_status run_hosts_prepare(struct run_hosts *h, const struct run_options *o,
-                             const struct worker_env_facts *facts, const struct workers_options *workers) {
-    struct agents a = {.options = o, .facts = facts, .hosts = &h->hosts};
+                             const struct worker_env_facts *facts, const struct workers_options *workers,
+                             const char *secret) {
+    struct agents a = {.options = o, .facts = facts, .hosts = &h->hosts, .secret = secret};
     mst_status st = add_common(&a, workers);
     h->remote.agents = calloc((size_t)h->hosts.n, sizeof h->remote.agents[0]);
     if (st == MST_OK && !h->remote.agents) st = msi_fail_memory();

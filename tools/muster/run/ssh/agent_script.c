@@ -39,6 +39,9 @@ void agent_script_write(const struct agent_script *script, struct msi_buf *text)
     msi_buf_add(text, script->exports.p, script->exports.n);
     msi_buf_add_text(text, "printf '\\n" AGENT_MARK "\\n'\nexec \"$muster_bin\"");
     msi_buf_add(text, script->arguments.p, script->arguments.n);
+    /* A here-document is in no process list. The last line makes that before it complete. */
+    if (script->secret && *script->secret)
+        msi_buf_add_format(text, " 3<<'muster-secret'\n%s\nmuster-secret\n:", script->secret);
     msi_buf_add_text(text, "\n");
 }
 

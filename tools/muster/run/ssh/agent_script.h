@@ -16,6 +16,7 @@
 struct agent_script {
     const char *directory;    /* absolute */
     const char *muster;       /* a path, or a name in the other host's PATH */
+    const char *secret;       /* of the job, on descriptor 3 of the agent; "": none */
     struct msi_str exports;   /* written by agent_script_add_export */
     struct msi_str arguments; /* of muster, written by agent_script_add_argument */
 };

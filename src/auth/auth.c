@@ -1,0 +1,228 @@
+/* auth.c - see auth.h. */
+#include "auth/auth.h"
+#include "auth/sha256.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "os/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Loads the secret; without one, why says why. */
+static mst_status load(struct msi_auth *auth, bool make) {
+    mst_status st = msi_secret_load(auth->file, make, &auth->secret);
+    if (st != MST_OK) {
+        snprintf(auth->why, sizeof auth->why, "%s", mst_last_error()->message);
+        auth->secret.exists = false;
+    }
+    auth->loaded = true;
+    return st;
+}
+
+mst_status msi_auth_init(struct msi_auth *auth, const struct msi_settings *settings) {
+    *auth = (struct msi_auth){.bind = true, .loaded = true};
+    pthread_mutex_init(&auth->lock, NULL);
+    if (!settings) return MST_OK;
+    auth->bind = settings->auth_addresses;
+    strcpy(auth->file, settings->secret_file);
+    mst_status st = load(auth, false);
+    if (st != MST_OK && *auth->file) {
+        msi_auth_end(auth);
+        return st;
+    }
+    /* The launcher may have ended later, but the user's secret may exist. */
+    if (auth->secret.source == MSI_SECRET_FROM_USER) auth->loaded = auth->secret.exists;
+    return MST_OK;
+}
+
+void msi_auth_end(struct msi_auth *auth) {
+    if (auth->bind || auth->loaded || *auth->file) pthread_mutex_destroy(&auth->lock);
+    msi_wipe(auth, sizeof *auth);
+}
+
+/* The key, or NULL. The user's secret is made if it does not exist. */
+static const uint8_t *find_key(struct msi_auth *auth) {
+    if (!auth) return NULL;
+    pthread_mutex_lock(&auth->lock);
+    if (!auth->loaded) load(auth, true);
+    pthread_mutex_unlock(&auth->lock);
+    return auth->secret.exists ? auth->secret.key : NULL;
+}
+
+/* An IPv4 address becomes a mapped IPv6 address. */
+static void read_address(int fd, int (*name)(int, struct sockaddr *, socklen_t *),
+                         uint8_t out[MSI_AUTH_ADDRESS]) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } address = {.six = {0}};
+    socklen_t len = sizeof address;
+    memset(out, 0, MSI_AUTH_ADDRESS);
+    if (name(fd, &address.any, &len)) return;
+    if (address.any.sa_family == AF_INET) {
+        memset(out + 10, 0xFF, 2);
+        memcpy(out + 12, &address.four.sin_addr, 4);
+        memcpy(out + 16, &address.four.sin_port, 2);
+    } else if (address.any.sa_family == AF_INET6) {
+        memcpy(out, &address.six.sin6_addr, 16);
+        memcpy(out + 16, &address.six.sin6_port, 2);
+    }
+}
+
+static bool same_user(void *argument) {
+    return msi_socket_is_same_user(((struct msi_auth_conn *)argument)->fd);
+}
+
+static uint8_t judge(void *argument, const uint8_t context[MSI_AUTH_CONTEXT_BYTES]) {
+    struct msi_auth_conn *conn = argument;
+    return conn->judge ? conn->judge(conn->judge_context, context) : 0;
+}
+
+void msi_auth_begin(struct msi_auth_conn *conn, struct msi_auth *auth, int fd, bool server,
+                    enum msi_auth_role role, const uint8_t context[MSI_AUTH_CONTEXT_BYTES]) {
+    struct msi_handshake_config config = {.server = server,
+                                          .role = role,
+                                          .key = find_key(auth),
+                                          .bind = !auth || auth->bind,
+                                          .same_user = same_user,
+                                          .judge = judge,
+                                          .argument = conn};
+    conn->auth = auth;
+    conn->fd = fd;
+    conn->error = 0;
+    if (config.key) config.source = auth->secret.source;
+    if (context) memcpy(config.context, context, sizeof config.context);
+    read_address(fd, server ? getpeername : getsockname, config.addresses.client);
+    read_address(fd, server ? getsockname : getpeername, config.addresses.server);
+    mst_status st = msi_secret_random(config.nonce, sizeof config.nonce);
+    msi_handshake_begin(&conn->handshake, &config);
+    if (st == MST_OK) return;
+    conn->error = EIO;
+    conn->handshake.state = MSI_AUTH_REFUSED;
+    conn->handshake.code = MSI_AUTH_CLOSED;
+}
+
+static enum msi_handshake_state closed(struct msi_auth_conn *conn, int error) {
+    struct msi_handshake *h = &conn->handshake;
+    conn->error = error;
+    if (h->state == MSI_AUTH_REFUSED) return h->state; /* the first reason counts */
+    h->state = MSI_AUTH_REFUSED;
+    h->code = MSI_AUTH_CLOSED;
+    return h->state;
+}
+
+enum msi_handshake_state msi_auth_progress(struct msi_auth_conn *conn) {
+    struct msi_handshake *h = &conn->handshake;
+    for (;;) {
+        size_t n;
+        const uint8_t *out = msi_handshake_output(h, &n);
+        ssize_t done = 0;
+        if (n && conn->error == 0) {
+            done = msi_send(conn->fd, out, n);
+            if (done > 0) msi_handshake_sent(h, (size_t)done);
+        } else {
+            uint8_t *in = msi_handshake_input(h, &n);
+            if (h->state != MSI_AUTH_PENDING || !n) return h->state;
+            done = msi_recv(conn->fd, in, n);
+            if (done == 0) return closed(conn, 0);
+            if (done > 0) msi_handshake_received(h, (size_t)done);
+        }
+        if (done < 0 && errno == EAGAIN) return MSI_AUTH_PENDING;
+        if (done < 0 && errno != EINTR) return closed(conn, errno);
+    }
+}
+
+short msi_auth_events(struct msi_auth_conn *conn) {
+    size_t n;
+    msi_handshake_output(&conn->handshake, &n);
+    return n ? POLLOUT : POLLIN;
+}
+
+mst_status msi_auth_run(struct msi_auth_conn *conn, const struct msi_wait *wait, const char *peer) {
+    for (;;) {
+        enum msi_handshake_state state = msi_auth_progress(conn);
+        if (state == MSI_AUTH_DONE) return MST_OK;
+        if (state == MSI_AUTH_REFUSED) return msi_auth_fail(conn, peer);
+        mst_status st = msi_wait_fd(wait, conn->fd, msi_auth_events(conn), "authenticating");
+        if (st != MST_OK) return st;
+    }
+}
+
+static const char *show_address(const uint8_t in[MSI_AUTH_ADDRESS], char out[80]) {
+    char text[INET6_ADDRSTRLEN] = "?";
+    bool four = !memcmp(in, (uint8_t[12]){[10] = 0xFF, [11] = 0xFF}, 12);
+    inet_ntop(four ? AF_INET : AF_INET6, in + (four ? 12 : 0), text, sizeof text);
+    snprintf(out, 80, four ? "%s:%d" : "[%s]:%d", text, in[16] << 8 | in[17]);
+    return out;
+}
+
+/* What the secret of the other end is. */
+static const char *describe_source(enum msi_secret_source source) {
+    static const char *const texts[] = {[MSI_SECRET_FROM_FILE] = "its MUSTER_SECRET_FILE",
+                                        [MSI_SECRET_FROM_LAUNCHER] = "its launcher's",
+                                        [MSI_SECRET_FROM_USER] = "~/.config/muster/secret on its host"};
+    return texts[source];
+}
+
+static const char *describe_own(const struct msi_auth *auth) {
+    return auth->secret.source == MSI_SECRET_FROM_LAUNCHER ? "its launcher's" : auth->secret.where;
+}
+
+static const char secret_remedy[] =
+    "copy ~/.config/muster/secret from one host to the same path on the others (mode 0600), or set "
+    "MUSTER_SECRET_FILE to the same file on all hosts";
+
+static mst_status fail_addresses(const struct msi_auth_conn *conn, const char *peer) {
+    enum { SEEN_AT = 4 }; /* in the answer */
+    const uint8_t *theirs = conn->handshake.answer + SEEN_AT;
+    const struct msi_auth_addresses *own = &conn->handshake.config.addresses;
+    char texts[4][80];
+    return msi_fail(MST_ERR_CONFIG,
+                    "if the network between them translates addresses (NAT), set MUSTER_AUTH_ADDRESSES=0 on "
+                    "all hosts; else somebody relays the connection",
+                    "%s sees a connection from %s to %s, but this process sees one from %s to %s", peer,
+                    show_address(theirs, texts[0]), show_address(theirs + MSI_AUTH_ADDRESS, texts[1]),
+                    show_address(own->client, texts[2]), show_address(own->server, texts[3]));
+}
+
+/* The server tells in its answer whether it has a secret; it gives no answer if it refuses the hello. */
+static mst_status fail_without_secret(const struct msi_auth_conn *conn, const char *peer) {
+    const struct msi_handshake *h = &conn->handshake;
+    if (h->config.key)
+        return msi_fail(
+            MST_ERR_CONFIG, secret_remedy,
+            "%s has no secret, and this process cannot verify that it is of the same user on this "
+            "host; this process uses %s",
+            peer, describe_own(conn->auth));
+    const char *why = conn->auth ? conn->auth->why : "";
+    return msi_fail(MST_ERR_CONFIG, secret_remedy, "%s needs a secret, and this process has none%s%s", peer,
+                    *why ? ": " : "", why);
+}
+
+mst_status msi_auth_fail(const struct msi_auth_conn *conn, const char *peer) {
+    const struct msi_handshake *h = &conn->handshake;
+    switch (h->code) {
+    case MSI_AUTH_SECRET:
+        return msi_fail(MST_ERR_CONFIG, secret_remedy,
+                        "the secret of this process (%s) differs from that of %s (%s)",
+                        describe_own(conn->auth), peer, describe_source(h->peer_source));
+    case MSI_AUTH_NO_SECRET:
+        return fail_without_secret(conn, peer);
+    case MSI_AUTH_ADDRESSES:
+        return fail_addresses(conn, peer);
+    case MSI_AUTH_CLOSED:
+        return msi_fail(MST_ERR_UNREACHABLE, NULL, "%s closed the connection without an answer%s%s", peer,
+                        conn->error ? ": " : "", conn->error ? strerror(conn->error) : "");
+    default:
+        return msi_fail(h->code == MSI_AUTH_VERSION ? MST_ERR_VERSION : MST_ERR_PROTOCOL,
+                        h->code == MSI_AUTH_VERSION ? "install the same version of muster on all hosts"
+                                                    : "check the address and the port",
+                        "%s refused the connection: %s", peer, msi_auth_code_text(h->code));
+    }
+}
