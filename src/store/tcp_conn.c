@@ -16,26 +16,11 @@
 
 enum {
     READ_STEP = 16 << 10,
-    PROBE_ROUNDS = 4,
-    PROBE_PAUSE_MS = 60,
     CANCEL_GRACE_MS = 250,
     REFUSED_MS = 500, /* what has reset a connection may also reset the next one, but not for long */
     RETRY_MS = 20,
     UNANSWERED = 5, /* connections that end before the hello: another program listens there */
 };
-
-/*
- * A server of dialect A reads the VALIDATE of a probe and the bytes after it as the length of a key. With
- * this nonce, or with three NUM_KEYS of a byte each, the length is so large that it rejects the request at
- * once.
- */
-#define PING_NONCE 0xFFFFFFFFu
-enum { PADDING = 3 };
-
-/* Is there a standby of the server at that place? */
-static bool has_next(struct msi_store_target *target, int place) {
-    return place + 1 < atomic_load_explicit(&target->n_places, memory_order_acquire);
-}
 
 static mst_status lost(struct msi_store_conn *conn, int error, const char *doing) {
     char why[160];
@@ -212,8 +197,7 @@ static bool add_greeting(struct msi_store_conn *conn) {
     return true;
 }
 
-/* The name begins with the token of the process: a server in the same process knows its own sessions. */
-static void name_session(struct msi_store_conn *conn) {
+void msi_store_conn_name_session(struct msi_store_conn *conn) {
     uint64_t token = msi_process_token();
     msi_random(conn->session, sizeof conn->session);
     memcpy(conn->session, &token, sizeof token);
@@ -228,7 +212,7 @@ static mst_status end_session(struct msi_store_conn *conn, mst_status why) {
     int64_t age = msi_now() - conn->batch_since;
     mst_status st = lost(conn, 0, "it has given up this client, which was disconnected");
     if (why != MST_ERR_NOT_FOUND || age > msi_socket_timeout() * INT64_C(1000000000)) return st;
-    name_session(conn);
+    msi_store_conn_name_session(conn);
     conn->has_session = conn->sent_session = false;
     conn->disconnected = true;
     return st;
@@ -237,7 +221,7 @@ static mst_status end_session(struct msi_store_conn *conn, mst_status why) {
 /* Another program may have the address of a standby that has ended. Then the next place is tried. */
 static mst_status leave_place(struct msi_store_conn *conn, const char *why) {
     mst_status st = lost(conn, 0, why);
-    if (!has_next(conn->target, conn->place)) return st;
+    if (!msi_store_target_has_next(conn->target, conn->place)) return st;
     conn->place++;
     conn->attempts = conn->unanswered = 0;
     conn->disconnected = true;
@@ -253,7 +237,7 @@ static mst_status read_hello(struct msi_store_conn *conn, const struct msi_wait 
     int64_t number = (int64_t)msi_read_u64(&r), identity = number & ~(int64_t)MSI_TERM_MASK;
     int term = (int)(number & MSI_TERM_MASK);
     msi_buf_free(&hello.reply);
-    if (st == MST_ERR_STORE_ENDED && has_next(conn->target, conn->place))
+    if (st == MST_ERR_STORE_ENDED && msi_store_target_has_next(conn->target, conn->place))
         return leave_place(conn, "another store has its address");
     if (st != MST_OK) return st;
     bool first = atomic_compare_exchange_strong_explicit(&conn->target->identity, &unknown, identity,
@@ -283,7 +267,16 @@ static void add_batch(struct msi_store_conn *conn, const struct msi_store_rpc *x
     }
 }
 
-/* Waits as long as a request: a standby accepts connections only when it takes over. */
+/*
+ * How long authentication and hello may take: as long as a request, because a standby accepts connections
+ * only when it takes over. After the connection was lost: twice as long as a standby may take for that. Who
+ * does not answer then is another program, which has got the address.
+ */
+static struct msi_wait greeting_wait(const struct msi_store_conn *conn, const struct msi_wait *wait) {
+    int64_t end = msi_deadline(2 * msi_socket_grace_ms());
+    return (struct msi_wait){conn->attempts && end < wait->deadline ? end : wait->deadline, wait->cancel};
+}
+
 static mst_status authenticate(struct msi_store_conn *conn, const struct msi_wait *wait) {
     struct msi_auth_conn auth = {0};
     char where[MSI_ADDRESS_TEXT_MAX], peer[MSI_ADDRESS_TEXT_MAX + 16];
@@ -300,7 +293,8 @@ static mst_status authenticate(struct msi_store_conn *conn, const struct msi_wai
 /* Executes the requests on this TCP connection. */
 static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *wait, struct msi_store_rpc *x,
                             size_t n) {
-    mst_status authenticated = conn->authenticated ? MST_OK : authenticate(conn, wait);
+    struct msi_wait greeted = greeting_wait(conn, wait);
+    mst_status authenticated = conn->authenticated ? MST_OK : authenticate(conn, &greeted);
     if (authenticated != MST_OK) return authenticated;
     conn->authenticated = true;
     enum msi_store_greeting greeting = conn->greeting;
@@ -314,7 +308,7 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
                             msi_ops[x[i].req.op].name);
         }
     mst_status st = send_all(conn, wait);
-    if (st == MST_OK && expects_hello) st = read_hello(conn, wait);
+    if (st == MST_OK && expects_hello) st = read_hello(conn, &greeted);
     if (st != MST_OK) conn->broken = true;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
         st = read_one(conn, wait, &x[i]);
@@ -336,7 +330,7 @@ static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *
     mst_status st = msi_connect_once(&target->places[conn->place], target->local, wait, &conn->fd, &error);
     if (st == MST_OK || st == MST_ERR_CANCELLED) return st;
     conn->refused = error == ECONNREFUSED;
-    if (conn->refused && has_next(target, conn->place)) {
+    if (conn->refused && msi_store_target_has_next(target, conn->place)) {
         conn->place++;
         conn->attempts = 0; /* does not pause */
         return MST_ERR_UNREACHABLE;
@@ -370,7 +364,7 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
         st = conn->attempts++ ? msi_wait_pause(&brief, RETRY_MS, "connecting to the store again") : MST_OK;
         if (st == MST_OK) st = try_again(conn, &brief);
     }
-    if (st == MST_ERR_TIMEOUT && last && has_next(conn->target, conn->place)) {
+    if (st == MST_ERR_TIMEOUT && last && msi_store_target_has_next(conn->target, conn->place)) {
         conn->place++;
         conn->attempts = 0;
         return restore(conn, wait);
@@ -392,7 +386,14 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
 
 /* Was a new connection closed by a server that accepts no more clients? */
 static bool is_rejected(const struct msi_store_conn *conn) {
-    return conn->local && !conn->has_session && !has_next(conn->target, conn->place);
+    return conn->local && !conn->has_session && !msi_store_target_has_next(conn->target, conn->place);
+}
+
+/* After a greeting that ended with that status: has another program the address? */
+static bool is_another(struct msi_store_conn *conn, const struct msi_wait *wait, mst_status st) {
+    if (st == MST_ERR_STORE_LOST) return ++conn->unanswered == UNANSWERED;
+    if (st == MST_ERR_TIMEOUT) return msi_now() < wait->deadline;
+    return st == MST_ERR_PROTOCOL || st == MST_ERR_CONFIG || st == MST_ERR_VERSION;
 }
 
 /* After the batch has ended with that status: repeats it while the TCP connection gets lost. */
@@ -406,8 +407,7 @@ static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wai
         if (st != MST_OK) break;
         msi_store_rpc_free(x, n);
         st = run_batch(conn, wait, x, n);
-        if (conn->attempts == 0) continue; /* it was the server */
-        if (st == MST_ERR_PROTOCOL || (st == MST_ERR_STORE_LOST && ++conn->unanswered == UNANSWERED))
+        if (conn->attempts && is_another(conn, wait, st))
             st = leave_place(conn, "another program has its address");
     }
     return st;
@@ -441,142 +441,6 @@ mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wa
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return MST_OK;
     if (n > 0) return lost(conn, 0, "it sent what was not asked for");
     return repeat_batch(conn, wait, NULL, 0, disconnected(conn, n ? errno : 0, "while idle"));
-}
-
-/*
- * Probes the server in that dialect. MST_OK: the dialect is known now. MST_ERR_STORE_LOST: the server hung
- * up. MST_ERR_STATE: it is a muster server; probe again from the start.
- */
-static mst_status probe(struct msi_store_conn *conn, const struct msi_wait *wait, enum msi_dialect dialect,
-                        bool ping) {
-    struct msi_str mark = msi_cstr(MSI_STORE_MARK_KEY);
-    struct msi_store_rpc x[2 + PADDING] = {{.req = {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}}};
-    size_t n = dialect == MSI_DIALECT_C;
-    conn->dialect = dialect;
-    if (ping) x[n++].req = (struct msi_store_req){.op = MSI_OP_PING, .number = PING_NONCE};
-    if (n && !ping)
-        while (n <= PADDING) x[n++].req = (struct msi_store_req){.op = MSI_OP_NUM_KEYS};
-    x[n++].req = (struct msi_store_req){.op = MSI_OP_CHECK, .n = 1, .keys = &mark};
-    mst_status st = msi_store_conn_run(conn, wait, x, n);
-    struct msi_reader r = msi_reader(x[n - 1].reply.data, x[n - 1].reply.len);
-    uint8_t missing = st == MST_OK ? msi_read_u8(&r) : 1;
-    bool ours = missing == 0 && dialect == MSI_DIALECT_C;
-    /* A server that sends more than the reply is not a store. */
-    if (st == MST_OK && (missing > 1 || conn->in.len))
-        st = msi_fail(MST_ERR_PROTOCOL, NULL, "its answer to CHECK is wrong");
-    if (st == MST_OK && ping) {
-        r = msi_reader(x[1].reply.data, x[1].reply.len);
-        if (msi_read_u32(&r) != PING_NONCE)
-            st = msi_fail(MST_ERR_PROTOCOL, NULL, "its answer to PING is wrong");
-    }
-    /* A muster server: the first probe must have reached one that was ending. */
-    if (st == MST_OK && missing == 0 && !ours) st = MST_ERR_STATE;
-    msi_store_rpc_free(x, n);
-    if (ours) conn->dialect = MSI_DIALECT_M;
-    conn->greeting = ours ? MSI_GREETING_HELLO : MSI_GREETING_NONE;
-    return st;
-}
-
-static mst_status connect_to(struct msi_store_target *target, const struct msi_wait *wait,
-                             struct msi_store_conn **conn) {
-    struct msi_store_conn *made = calloc(1, sizeof *made);
-    if (!made) return msi_fail_memory();
-    int place = atomic_load_explicit(&target->place, memory_order_relaxed), error = 0;
-    *made = (struct msi_store_conn){.fd = -1, .target = target, .place = place};
-    mst_status st = MST_ERR_UNREACHABLE;
-    for (; st == MST_ERR_UNREACHABLE && has_next(target, made->place); made->place++) {
-        st = msi_connect_once(&target->places[made->place], target->local, wait, &made->fd, &error);
-        if (st != MST_ERR_UNREACHABLE || error == 0 || error == ETIMEDOUT) break;
-    }
-    if (st == MST_ERR_UNREACHABLE)
-        st = msi_connect(&target->places[made->place], target->local, wait, &made->fd);
-    if (st != MST_OK) {
-        msi_store_conn_close(made);
-        return st;
-    }
-    made->local = msi_socket_is_local(made->fd);
-    if (!made->local) msi_socket_expect(made->fd);
-    name_session(made);
-    *conn = made;
-    return MST_OK;
-}
-
-/*
- * Tries every probe once, each on a new connection, because a server that does not know a probe hangs up.
- * Dialect A comes last: PyTorch's libuv servers neither answer it nor hang up.
- */
-static mst_status try_probes(struct msi_store_target *target, const struct msi_wait *wait,
-                             struct msi_store_conn **conn) {
-    static const struct {
-        enum msi_dialect dialect;
-        bool ping;
-    } tries[] = {{MSI_DIALECT_C, true}, {MSI_DIALECT_C, false}, {MSI_DIALECT_A, false}};
-    mst_status st = MST_OK;
-    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        struct msi_store_conn *made;
-        st = connect_to(target, wait, &made);
-        if (st != MST_OK) return st;
-        st = probe(made, wait, tries[i].dialect, tries[i].ping);
-        if (st == MST_OK) {
-            *conn = made;
-            return MST_OK;
-        }
-        msi_store_conn_close(made);
-        if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL) return st;
-    }
-    return st;
-}
-
-/* A server that is ending hangs up too: only one that keeps doing so is not a store. */
-static mst_status open_unknown(struct msi_store_target *target, const struct msi_wait *wait,
-                               struct msi_store_conn **conn) {
-    mst_status st = MST_OK;
-    for (int round = 0; round < PROBE_ROUNDS; round++) {
-        st = try_probes(target, wait, conn);
-        if (st == MST_ERR_TIMEOUT) break;
-        if (st != MST_ERR_STORE_LOST && st != MST_ERR_PROTOCOL && st != MST_ERR_STATE) return st;
-        mst_status pause = msi_wait_pause(wait, PROBE_PAUSE_MS, "waiting to ask the store again");
-        if (pause == MST_ERR_CANCELLED) return pause;
-        if (pause != MST_OK) break;
-    }
-    char where[MSI_ADDRESS_TEXT_MAX];
-    msi_address_format(msi_store_target_address(target), where);
-    const char *remedy =
-        target->open
-            ? "check the port, where another program may listen; if it is a store of muster, unset "
-              "MUSTER_STORE_OPEN, or set it for the process that hosts the store too"
-            : "check the port, where another program may listen, and the limit of open files of the "
-              "process that hosts the store (ulimit -n); a store of PyTorch needs MUSTER_STORE_OPEN=1";
-    if (st == MST_ERR_TIMEOUT)
-        return msi_fail(st, remedy, "the server at %s has not answered like a store before the timeout",
-                        where);
-    return msi_fail(MST_ERR_PROTOCOL, remedy, "the server at %s does not answer like a store", where);
-}
-
-/* A host that answered before and does not accept a connection within the timeout is lost. */
-static mst_status open_known(struct msi_store_target *target, const struct msi_wait *wait,
-                             struct msi_store_conn **conn) {
-    int64_t until = msi_deadline(msi_socket_timeout() * INT64_C(1000));
-    bool last = until < wait->deadline;
-    struct msi_wait brief = {last ? until : wait->deadline, wait->cancel};
-    mst_status st = connect_to(target, &brief, conn);
-    return st == MST_ERR_UNREACHABLE && last ? msi_store_fail_lost(target, "it cannot be reached") : st;
-}
-
-mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi_wait *wait,
-                               struct msi_store_conn **conn) {
-    /* Relaxed: orders nothing but the number itself. */
-    int known = atomic_load_explicit(&target->dialect, memory_order_relaxed);
-    mst_status st = known < 0 ? open_unknown(target, wait, conn) : open_known(target, wait, conn);
-    if (st != MST_OK) return st;
-    if (known >= 0) {
-        (*conn)->dialect = (enum msi_dialect)known;
-        (*conn)->greeting = MSI_GREETING_FULL;
-    } else {
-        msi_log(store, DEBUG, "store client in dialect %c", "ACM"[(*conn)->dialect]);
-        atomic_store_explicit(&target->dialect, (int)(*conn)->dialect, memory_order_relaxed);
-    }
-    return MST_OK;
 }
 
 /* The server need not keep the session. If the message does not arrive, it keeps it for some time. */

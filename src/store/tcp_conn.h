@@ -66,6 +66,8 @@ mst_status msi_store_target_init(struct msi_store_target *target, const struct m
 void msi_store_target_end(struct msi_store_target *target);
 /* Clients try this address if the others refuse them. One thread at a time. */
 void msi_store_target_add(struct msi_store_target *target, const struct msi_address *standby);
+/* Is there a standby of the server at that place? */
+bool msi_store_target_has_next(const struct msi_store_target *target, int place);
 /* The address that serves, as far as this process knows. */
 const struct msi_address *msi_store_target_address(struct msi_store_target *target);
 
@@ -73,6 +75,9 @@ const struct msi_address *msi_store_target_address(struct msi_store_target *targ
 mst_status msi_store_conn_open(struct msi_store_target *target, const struct msi_wait *wait,
                                struct msi_store_conn **conn);
 void msi_store_conn_close(struct msi_store_conn *conn);
+/* Names its session. The name begins with the token of the process, so a server in the same process knows its
+ * own sessions. */
+void msi_store_conn_name_session(struct msi_store_conn *conn);
 
 /*
  * Executes requests of the connection's dialect as one batch; only the last may wait. Status as in

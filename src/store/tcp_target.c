@@ -33,7 +33,12 @@ void msi_store_target_add(struct msi_store_target *target, const struct msi_addr
     for (int i = 0; i < n; i++)
         if (target->places[i].port == standby->port && !strcmp(target->places[i].host, standby->host)) return;
     target->places[n] = *standby;
-    atomic_store_explicit(&target->n_places, n + 1, memory_order_release); /* loaded by has_next */
+    atomic_store_explicit(&target->n_places, n + 1,
+                          memory_order_release); /* loaded by msi_store_target_has_next */
+}
+
+bool msi_store_target_has_next(const struct msi_store_target *target, int place) {
+    return place + 1 < atomic_load_explicit(&target->n_places, memory_order_acquire);
 }
 
 const struct msi_address *msi_store_target_address(struct msi_store_target *target) {
