@@ -162,7 +162,7 @@ static struct slot *find_victim(struct msi_gate *gate, bool any) {
         struct slot *slot = &gate->slots[i];
         if (any ? !is_stranger(gate, slot) : !may_evict(slot, now)) continue;
         int n = count_from(gate, slot->from);
-        if (n < most || (n == most && found->since <= slot->since)) continue;
+        if (found && (n < most || (n == most && found->since <= slot->since))) continue;
         found = slot;
         most = n;
     }
