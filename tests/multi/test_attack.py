@@ -65,6 +65,12 @@ def listening(pids):
     return sorted(ports - {None})
 
 
+def has_local_store(port):
+    """Whether the store at the port has its Unix socket, too."""
+    names = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
+    return any("@muster-store" in name and name[-1] == str(port) for name in names)
+
+
 class Attack(RanksTest):
     def setUp(self):
         super().setUp()
@@ -247,12 +253,16 @@ class Attack(RanksTest):
     def test_ranks_with_different_secrets(self):
         """The store is the user's on this host, but the data links are not."""
         port = self.free_port()
-        other = self.write_secret("other")
-        secrets = [{"MUSTER_SECRET_FILE": path} for path in (self.secret, other)]
-        url = f"tcp://127.0.0.1:{port}"
-        ranks = [self.tcp(r, 2, url, "init", "barrier", env={"MUSTER_FORCE_HOST": r, **secrets[r]}) for r in range(2)]
+        secrets = [{"MUSTER_SECRET_FILE": path} for path in (self.secret, self.write_secret("other"))]
+        ranks = []
+        for r in range(2):
+            env = {"MUSTER_FORCE_HOST": r, **secrets[r]}
+            ranks.append(self.tcp(r, 2, f"tcp://127.0.0.1:{port}", "init", "barrier", env=env))
+            wait_until(lambda: has_local_store(port), "rank 0 serves the Unix socket")
         step = ranks[0].step("barrier")
         self.assert_failed(step, "MST_ERR_CONFIG", r"cannot connect to rank 1 \(host .*/secret\) differs from that of the rank at", "MUSTER_SECRET_FILE to the same")
+        for rank in ranks:
+            rank.finish()
 
     def relay(self, port):
         """Passes all bytes on to the port; returns its own."""
