@@ -66,9 +66,12 @@ void msi_session_begin(struct msi_conn *conn, const struct msi_store_req *req) {
         return;
     }
     struct msi_server *server = conn->server;
-    struct msi_conn *old = NULL;
-    if (req->number != MSI_SESSION_NEW) old = find_in(&server->detached, conn, req->key);
-    if (req->number != MSI_SESSION_NEW && !old) old = find_in(&server->conns, conn, req->key);
+    struct msi_conn *old = find_in(&server->detached, conn, req->key);
+    if (!old) old = find_in(&server->conns, conn, req->key);
+    if (old && req->number == MSI_SESSION_NEW) { /* names are random; a standby would confuse the two */
+        msi_conn_doom(conn, "another client has its session");
+        return;
+    }
     mst_status st = MST_OK;
     if (!old && req->number == MSI_SESSION_EXISTS) st = MST_ERR_NOT_FOUND;
     if (old ? old->forgotten : req->number != MSI_SESSION_NEW && msi_now() < server->overflowed_until)
