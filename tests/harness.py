@@ -76,12 +76,15 @@ def listeners():
                 yield int(fields[1].rsplit(":", 1)[1], 16), fields[9]
 
 
-def listens(port):
-    """Whether a process listens on the port in this network namespace."""
-    if any(port == other for other, _ in listeners()):
-        return True
+def has_local_store(port):
+    """Whether the store at the port has its Unix socket."""
     names = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
     return any("@muster-store" in name and name[-1] == str(port) for name in names)
+
+
+def listens(port):
+    """Whether a process listens on the port in this network namespace."""
+    return any(port == other for other, _ in listeners()) or has_local_store(port)
 
 
 def open_files(pid):

@@ -7,7 +7,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,25 +53,11 @@ static const uint8_t *find_key(struct msi_auth *auth) {
     return auth->secret.exists ? auth->secret.key : NULL;
 }
 
-/* An IPv4 address becomes a mapped IPv6 address. */
-static void read_address(int fd, int (*name)(int, struct sockaddr *, socklen_t *),
-                         uint8_t out[MSI_AUTH_ADDRESS]) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } address = {.six = {0}};
-    socklen_t len = sizeof address;
-    memset(out, 0, MSI_AUTH_ADDRESS);
-    if (name(fd, &address.any, &len)) return;
-    if (address.any.sa_family == AF_INET) {
-        memset(out + 10, 0xFF, 2);
-        memcpy(out + 12, &address.four.sin_addr, 4);
-        memcpy(out + 16, &address.four.sin_port, 2);
-    } else if (address.any.sa_family == AF_INET6) {
-        memcpy(out, &address.six.sin6_addr, 16);
-        memcpy(out + 16, &address.six.sin6_port, 2);
-    }
+static void read_address(int fd, bool peer, uint8_t out[MSI_AUTH_ADDRESS]) {
+    struct msi_socket_end end;
+    _Static_assert(sizeof end == MSI_AUTH_ADDRESS, "has no padding");
+    msi_socket_end(fd, peer, &end);
+    memcpy(out, &end, sizeof end);
 }
 
 static bool same_user(void *argument) {
@@ -98,8 +83,8 @@ void msi_auth_begin(struct msi_auth_conn *conn, struct msi_auth *auth, int fd, b
     conn->error = 0;
     if (config.key) config.source = auth->secret.source;
     if (context) memcpy(config.context, context, sizeof config.context);
-    read_address(fd, server ? getpeername : getsockname, config.addresses.client);
-    read_address(fd, server ? getsockname : getpeername, config.addresses.server);
+    read_address(fd, server, config.addresses.client);
+    read_address(fd, !server, config.addresses.server);
     mst_status st = msi_secret_random(config.nonce, sizeof config.nonce);
     msi_handshake_begin(&conn->handshake, &config);
     if (st == MST_OK) return;

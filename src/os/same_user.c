@@ -20,24 +20,11 @@ struct end {
     unsigned port;
 };
 
-static bool read_end(int fd, int (*name)(int, struct sockaddr *, socklen_t *), struct end *end) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } address = {.six = {0}};
-    socklen_t len = sizeof address;
-    if (name(fd, &address.any, &len)) return false;
-    *end = (struct end){.words = {0, 0, htonl(0xFFFF), 0}};
-    if (address.any.sa_family == AF_INET) {
-        end->words[WORDS - 1] = address.four.sin_addr.s_addr;
-        end->port = ntohs(address.four.sin_port);
-    } else if (address.any.sa_family == AF_INET6) {
-        memcpy(end->words, &address.six.sin6_addr, sizeof end->words);
-        end->port = ntohs(address.six.sin6_port);
-    } else {
-        return false;
-    }
+static bool read_end(int fd, bool peer, struct end *end) {
+    struct msi_socket_end read;
+    if (!msi_socket_end(fd, peer, &read)) return false;
+    memcpy(end->words, read.address, sizeof end->words);
+    end->port = (unsigned)read.port[0] << 8 | read.port[1];
     return true;
 }
 
@@ -83,7 +70,7 @@ bool msi_socket_is_same_user(int fd) {
     socklen_t len = sizeof peer;
     if (msi_socket_is_local(fd))
         return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == geteuid();
-    if (!read_end(fd, getsockname, &own) || !read_end(fd, getpeername, &other)) return false;
+    if (!read_end(fd, false, &own) || !read_end(fd, true, &other)) return false;
     return (look_up("/proc/net/tcp", &other, &own, &user) ||
             look_up("/proc/net/tcp6", &other, &own, &user)) &&
            user == geteuid();

@@ -118,15 +118,30 @@ static mst_status bind_failed(const struct msi_address *address, int error) {
                     "cannot listen on %s: %s", where, strerror(error));
 }
 
-static int port_of(int fd) {
+bool msi_socket_end(int fd, bool peer, struct msi_socket_end *end) {
     union {
         struct sockaddr any;
         struct sockaddr_in four;
         struct sockaddr_in6 six;
     } name = {.six = {0}};
     socklen_t len = sizeof name;
-    if (getsockname(fd, &name.any, &len)) return 0;
-    return ntohs(name.any.sa_family == AF_INET6 ? name.six.sin6_port : name.four.sin_port);
+    *end = (struct msi_socket_end){.port = {0}};
+    if (peer ? getpeername(fd, &name.any, &len) : getsockname(fd, &name.any, &len)) return false;
+    if (name.any.sa_family == AF_INET) {
+        memset(end->address + 10, 0xFF, 2);
+        memcpy(end->address + 12, &name.four.sin_addr, 4);
+        memcpy(end->port, &name.four.sin_port, sizeof end->port);
+    } else if (name.any.sa_family == AF_INET6) {
+        memcpy(end->address, &name.six.sin6_addr, sizeof end->address);
+        memcpy(end->port, &name.six.sin6_port, sizeof end->port);
+    }
+    return name.any.sa_family == AF_INET || name.any.sa_family == AF_INET6;
+}
+
+static int port_of(int fd) {
+    struct msi_socket_end end;
+    msi_socket_end(fd, false, &end);
+    return end.port[0] << 8 | end.port[1];
 }
 
 mst_status msi_listen(const struct msi_address *address, int *fd, int *port) {

@@ -18,6 +18,7 @@
 #include "os/wait.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -26,6 +27,15 @@
  * the process if it is visible; MST_ERR_ADDRESS: host is not an address of this machine.
  */
 mst_status msi_listen(const struct msi_address *address, int *fd, int *port);
+
+/* An end of a TCP connection, or of a socket that listens; all big endian. */
+struct msi_socket_end {
+    uint8_t address[16]; /* IPv6, or IPv4 mapped to it */
+    uint8_t port[2];
+};
+
+/* Reads this end of a socket, or the other one. False, with zeros: it has no such end, or is not of TCP. */
+bool msi_socket_end(int fd, bool peer, struct msi_socket_end *end);
 
 /* Tries each address of the name once. MST_ERR_UNREACHABLE: *error has the last errno, or 0. */
 mst_status msi_connect_once(const struct msi_address *address, bool local, const struct msi_wait *wait,

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -230,15 +231,11 @@ void msi_server_accept_at(struct msi_server *server, const struct msi_address *f
 }
 
 static bool is_loopback(int fd) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } name = {.six = {0}};
-    socklen_t len = sizeof name;
-    if (getsockname(fd, &name.any, &len)) return false;
-    return name.any.sa_family == AF_INET ? ntohl(name.four.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
-                                         : IN6_IS_ADDR_LOOPBACK(&name.six.sin6_addr);
+    static const uint8_t mapped[12] = {[10] = 0xFF, [11] = 0xFF}, six[16] = {[15] = 1};
+    struct msi_socket_end end;
+    if (!msi_socket_end(fd, false, &end)) return false;
+    if (!memcmp(end.address, mapped, sizeof mapped)) return end.address[sizeof mapped] == IN_LOOPBACKNET;
+    return !memcmp(end.address, six, sizeof six);
 }
 
 static mst_status open_entrance(struct msi_server *server, const struct msi_settings *settings) {

@@ -16,7 +16,7 @@ import time
 import unittest
 
 import auth_kit
-from harness import DEADLINE, MUSTER, PROGRAMS, Process, RanksTest, main, wait_until
+from harness import DEADLINE, MUSTER, PROGRAMS, Process, RanksTest, has_local_store, listening, main, wait_until
 
 SUMS = PROGRAMS / "sums"
 FILES = 1024
@@ -47,28 +47,6 @@ ATTACKS = {
     "an old hello of a rank": b"MSTL" + bytes(32),
     "half a magic": auth_kit.MAGIC[:4] + b"xxxx",
 }
-
-
-def listening(pids):
-    """The TCP ports that these processes listen on."""
-    inodes = {}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in pathlib.Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A":
-                inodes[f"socket:[{fields[9]}]"] = int(fields[1].rsplit(":", 1)[1], 16)
-    ports = set()
-    for pid in pids:
-        for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                ports.add(inodes.get(os.readlink(fd)))
-    return sorted(ports - {None})
-
-
-def has_local_store(port):
-    """Whether the store at the port has its Unix socket, too."""
-    names = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()]
-    return any("@muster-store" in name and name[-1] == str(port) for name in names)
 
 
 class Attack(RanksTest):
@@ -132,7 +110,7 @@ class Attack(RanksTest):
         job = self.job(3)
         store = int(self.variable(job, "MASTER_PORT"))
         children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-        ports = listening([job.pid, *children])
+        ports = sorted({port for pid in (job.pid, *children) for port in listening(pid)})
         self.assertGreaterEqual(len(ports), 3, ports)  # the store, and the ranks that others connect to
         self.assertIn(store, ports)
         status, out = self.run_tool("status", job.pid, env=self.members())
