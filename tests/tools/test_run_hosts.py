@@ -1,11 +1,13 @@
 """muster run --hosts and --hostfile: what is refused, and how launchers on other hosts are started."""
 
+import contextlib
 import os
 import re
 import resource
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from sshd import SshTest
@@ -246,12 +248,13 @@ class StandIn(SshTest):
             wait_until(lambda: not is_alive(pid), "its processes have ended", 10)
 
     def tearDown(self):
-        # A stand-in that sleeps does not know that it is alone: only real agents do.
-        for pid in self.marked():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        # A stand-in that sleeps does not know that it is alone: only real agents do. A process that is killed may
+        # have started another one after the list was read, so the list is read until it is empty.
+        end = time.monotonic() + self.grace
+        while (left := self.marked()) and time.monotonic() < end:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         super().tearDown()
 
 
