@@ -23,6 +23,26 @@ static mst_status load(struct msi_auth *auth, bool make) {
     return st;
 }
 
+static mst_status open_tls(struct msi_auth *auth, const struct msi_settings *settings) {
+    char why[MSI_TLS_WHY];
+    const struct msi_tls_config config = {.certificate = settings->tls_cert,
+                                          .key = settings->tls_key,
+                                          .authority = settings->tls_ca,
+                                          .name = settings->tls_name,
+                                          .rekey = MSI_TLS_REKEY};
+    int files = (*config.certificate != 0) + (*config.key != 0) + (*config.authority != 0);
+    if (files % 3 != 0)
+        return msi_fail(MST_ERR_CONFIG, "set all three, or none to use the secret",
+                        "of MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA %d %s set", files,
+                        files == 1 ? "is" : "are");
+    mst_status st = msi_tls_load(settings->backend_path, &auth->tls);
+    if (st != MST_OK) return st;
+    auth->tls_context = auth->tls->open(&config, why);
+    return auth->tls_context ? MST_OK
+                             : msi_fail(MST_ERR_CONFIG, "check the files that MUSTER_TLS_CERT, MUSTER_TLS_KEY "
+                                        "and MUSTER_TLS_CA name", "TLS cannot be used: %s", why);
+}
+
 mst_status msi_auth_init(struct msi_auth *auth, const struct msi_settings *settings) {
     *auth = (struct msi_auth){.bind = true, .loaded = true};
     pthread_mutex_init(&auth->lock, NULL);
@@ -30,7 +50,8 @@ mst_status msi_auth_init(struct msi_auth *auth, const struct msi_settings *setti
     auth->bind = settings->auth_addresses;
     strcpy(auth->file, settings->secret_file);
     mst_status st = load(auth, false);
-    if (st != MST_OK && *auth->file) {
+    if (st == MST_OK || !*auth->file) st = settings->tls ? open_tls(auth, settings) : MST_OK;
+    if (st != MST_OK) {
         msi_auth_end(auth);
         return st;
     }
@@ -41,6 +62,7 @@ mst_status msi_auth_init(struct msi_auth *auth, const struct msi_settings *setti
 
 void msi_auth_end(struct msi_auth *auth) {
     if (auth->bind || auth->loaded || *auth->file) pthread_mutex_destroy(&auth->lock);
+    if (auth->tls_context) auth->tls->close(auth->tls_context);
     msi_wipe(auth, sizeof *auth);
 }
 
@@ -75,12 +97,14 @@ void msi_auth_begin(struct msi_auth_conn *conn, struct msi_auth *auth, int fd, b
                                           .role = role,
                                           .key = find_key(auth),
                                           .bind = !auth || auth->bind,
+                                          .tls = auth && auth->tls && role != MSI_ROLE_CLOCK,
                                           .same_user = same_user,
                                           .judge = judge,
                                           .argument = conn};
     conn->auth = auth;
     conn->fd = fd;
     conn->error = 0;
+    conn->tls = NULL;
     if (config.key) config.source = auth->secret.source;
     if (context) memcpy(config.context, context, sizeof config.context);
     read_address(fd, server, config.addresses.client);
@@ -102,6 +126,46 @@ static enum msi_handshake_state closed(struct msi_auth_conn *conn, int error) {
     return h->state;
 }
 
+static enum msi_handshake_state fail_tls(struct msi_auth_conn *conn) {
+    conn->tls_state = MSI_TLS_FAILED;
+    conn->handshake.state = MSI_AUTH_REFUSED;
+    conn->handshake.code = MSI_AUTH_TLS_FAILED;
+    return MSI_AUTH_REFUSED;
+}
+
+/* After the handshake. */
+static enum msi_handshake_state progress_tls(struct msi_auth_conn *conn) {
+    const struct msi_handshake *h = &conn->handshake;
+    uint8_t psk[MSI_SECRET_BYTES];
+    _Static_assert((int)MSI_TLS_PSK == (int)MSI_SECRET_BYTES, "the derived key is the PSK");
+    if (!conn->tls) {
+        const struct msi_tls_begin begin = {.fd = conn->fd,
+                                            .server = h->config.server,
+                                            .ahead = h->config.role == MSI_ROLE_LINK,
+                                            .host = conn->host,
+                                            .psk = psk};
+        snprintf(conn->tls_why, sizeof conn->tls_why, "no memory");
+        if (msi_handshake_key(h, MSI_KEY_TLS, psk))
+            conn->tls = conn->auth->tls->begin(conn->auth->tls_context, &begin);
+        msi_wipe(psk, sizeof psk);
+        if (!conn->tls) return fail_tls(conn);
+    }
+    conn->tls_state = conn->auth->tls->handshake(conn->tls, conn->tls_why);
+    if (conn->tls_state == MSI_TLS_FAILED) return fail_tls(conn);
+    return conn->tls_state == MSI_TLS_DONE ? MSI_AUTH_DONE : MSI_AUTH_PENDING;
+}
+
+struct msi_stream msi_auth_take(struct msi_auth_conn *conn) {
+    struct msi_stream stream = {conn->fd, conn->tls};
+    conn->tls = NULL;
+    return stream;
+}
+
+void msi_auth_drop(struct msi_auth_conn *conn) {
+    if (conn->tls) conn->tls->ops->close(conn->tls);
+    conn->tls = NULL;
+}
+
 enum msi_handshake_state msi_auth_progress(struct msi_auth_conn *conn) {
     struct msi_handshake *h = &conn->handshake;
     for (;;) {
@@ -113,6 +177,7 @@ enum msi_handshake_state msi_auth_progress(struct msi_auth_conn *conn) {
             if (done > 0) msi_handshake_sent(h, (size_t)done);
         } else {
             uint8_t *in = msi_handshake_input(h, &n);
+            if (h->state == MSI_AUTH_DONE && h->config.tls) return progress_tls(conn);
             if (h->state != MSI_AUTH_PENDING || !n) return h->state;
             done = msi_recv(conn->fd, in, n);
             if (done == 0) return closed(conn, 0);
@@ -126,7 +191,7 @@ enum msi_handshake_state msi_auth_progress(struct msi_auth_conn *conn) {
 short msi_auth_events(struct msi_auth_conn *conn) {
     size_t n;
     msi_handshake_output(&conn->handshake, &n);
-    return n ? POLLOUT : POLLIN;
+    return n || (conn->tls && conn->tls_state == MSI_TLS_WRITES) ? POLLOUT : POLLIN;
 }
 
 mst_status msi_auth_run(struct msi_auth_conn *conn, const struct msi_wait *wait, const char *peer) {
@@ -201,6 +266,16 @@ mst_status msi_auth_fail(const struct msi_auth_conn *conn, const char *peer) {
         return fail_without_secret(conn, peer);
     case MSI_AUTH_ADDRESSES:
         return fail_addresses(conn, peer);
+    case MSI_AUTH_TLS:
+        return msi_fail(MST_ERR_CONFIG, "set MUSTER_TLS to the same value on all hosts",
+                        h->config.tls ? "%s does not use TLS, but this process does (MUSTER_TLS=1)"
+                                      : "%s uses TLS, but this process does not (MUSTER_TLS is not 1)",
+                        peer);
+    case MSI_AUTH_TLS_FAILED:
+        return msi_fail(MST_ERR_CONFIG,
+                        "check that MUSTER_TLS_CERT, MUSTER_TLS_KEY, MUSTER_TLS_CA and MUSTER_TLS_NAME fit "
+                        "together on both hosts",
+                        "TLS with %s has failed: %s", peer, conn->tls_why);
     case MSI_AUTH_CLOSED:
         return msi_fail(MST_ERR_UNREACHABLE, NULL, "%s closed the connection without an answer%s%s", peer,
                         conn->error ? ": " : "", conn->error ? strerror(conn->error) : "");

@@ -64,14 +64,15 @@ static void refuse(struct msi_gate *gate, struct slot *slot, const char *why) {
     gate->refused++;
     msi_log(auth, DEBUG, "refused the connection from %s: %s", msi_socket_peer(fd, peer), why);
     unwatch(gate, slot);
+    if (slot->begun) msi_auth_drop(&slot->conn);
     close(fd);
 }
 
 static void admit(struct msi_gate *gate, struct slot *slot) {
     enum { CONTEXT_AT = MSI_AUTH_HELLO - MSI_AUTH_CONTEXT_BYTES };
-    int fd = slot->fd;
+    struct msi_stream stream = slot->begun ? msi_auth_take(&slot->conn) : (struct msi_stream){.fd = slot->fd};
     unwatch(gate, slot);
-    gate->config.admit(gate->config.context, fd,
+    gate->config.admit(gate->config.context, stream,
                        slot->begun ? slot->conn.handshake.hello + CONTEXT_AT : NULL);
 }
 
@@ -130,7 +131,10 @@ static void advance(struct msi_gate *gate, struct slot *slot) {
         break;
     case MSI_AUTH_REFUSED:
         warn_of_torch(gate, slot);
-        refuse(gate, slot, msi_auth_code_text(slot->conn.handshake.code));
+        refuse(gate, slot,
+               slot->conn.handshake.code == MSI_AUTH_TLS_FAILED
+                   ? slot->conn.tls_why
+                   : msi_auth_code_text(slot->conn.handshake.code));
         break;
     }
 }

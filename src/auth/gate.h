@@ -24,9 +24,9 @@ struct msi_gate_config {
     enum msi_auth_role role;
     bool open;     /* also accept connections that do not begin with a handshake */
     void *context; /* of the callbacks, which must not close the gate */
-    /* Owns the authenticated, non-blocking socket. bytes: what the client says about the connection; NULL if
-     * it was accepted without a handshake. */
-    void (*admit)(void *context, int fd, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]);
+    /* Owns the authenticated connection. bytes: what the client says about it; NULL if it was accepted
+     * without a handshake. */
+    void (*admit)(void *context, struct msi_stream stream, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]);
     /* Not 0: refuses an authenticated connection, and tells the client this number. May be NULL. */
     uint8_t (*judge)(void *context, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]);
     /* There are no descriptors or no memory for a connection at this listening socket. True: try again. */

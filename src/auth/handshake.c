@@ -25,7 +25,7 @@ enum {
 };
 enum { PROOF_CODE, PROOF_ZEROS, PROOF_MAC = 4 };
 
-enum { HAS_KEY = 1, SOURCE_SHIFT = 1, SOURCE_MASK = 3, ALL_FLAGS = 7 };
+enum { HAS_KEY = 1, SOURCE_SHIFT = 1, SOURCE_MASK = 3, USES_TLS = 8, ALL_FLAGS = 15 };
 
 enum { HELLO, ANSWER_FIRST, ANSWER_REST, PROOF, VERDICT, FINISHED };
 
@@ -43,14 +43,16 @@ const char *msi_auth_code_text(unsigned code) {
 }
 
 static uint8_t flags_of(const struct msi_handshake_config *config) {
-    return config->key ? (uint8_t)(HAS_KEY | (unsigned)config->source << SOURCE_SHIFT) : 0;
+    unsigned tls = config->tls ? USES_TLS : 0;
+    return (uint8_t)(config->key ? tls | HAS_KEY | (unsigned)config->source << SOURCE_SHIFT : tls);
 }
 
 static bool read_flags(struct msi_handshake *h, uint8_t flags) {
     unsigned source = (unsigned)flags >> SOURCE_SHIFT & SOURCE_MASK;
     h->peer_has_key = flags & HAS_KEY;
+    h->peer_tls = flags & USES_TLS;
     h->peer_source = (enum msi_secret_source)source;
-    return flags <= ALL_FLAGS && source <= MSI_SECRET_FROM_USER && (h->peer_has_key || !flags);
+    return flags <= ALL_FLAGS && source <= MSI_SECRET_FROM_USER && (h->peer_has_key || !source);
 }
 
 /* The MAC over the hello and as much of the answer. */
@@ -112,6 +114,7 @@ void msi_handshake_begin(struct msi_handshake *h, const struct msi_handshake_con
 static bool check_keys(struct msi_handshake *h) {
     const struct msi_handshake_config *config = &h->config;
     if (config->key && h->peer_has_key) return true;
+    if (config->tls) return false;
     return h->keyless = config->same_user && config->same_user(config->argument);
 }
 
@@ -120,6 +123,7 @@ static enum msi_auth_code check_hello(struct msi_handshake *h) {
     if (hello[AT_VERSION] != MSI_AUTH_PROTOCOL) return MSI_AUTH_VERSION;
     if (hello[AT_ROLE] != h->config.role) return MSI_AUTH_ROLE;
     if (hello[AT_ZERO] || !read_flags(h, hello[AT_FLAGS])) return MSI_AUTH_MALFORMED;
+    if (h->peer_tls != h->config.tls) return MSI_AUTH_TLS;
     return check_keys(h) ? MSI_AUTH_OK : MSI_AUTH_NO_SECRET;
 }
 
@@ -148,6 +152,7 @@ static enum msi_auth_code check_answer(struct msi_handshake *h) {
     if (answer[ANSWER_VERSION] != MSI_AUTH_PROTOCOL || answer[ANSWER_ROLE] != config->role ||
         !read_flags(h, answer[ANSWER_FLAGS]))
         return MSI_AUTH_MALFORMED;
+    if (h->peer_tls != config->tls) return MSI_AUTH_TLS;
     if (!check_keys(h)) return MSI_AUTH_NO_SECRET;
     if (!is_mac(h, server_label, ANSWER_MAC, answer + ANSWER_MAC)) return MSI_AUTH_SECRET;
     bool same = !memcmp(answer + ANSWER_ADDRESSES, &config->addresses, sizeof config->addresses);
@@ -237,8 +242,11 @@ void msi_handshake_received(struct msi_handshake *h, size_t n) {
     if (h->step != FINISHED && h->in_at == h->in_most) next[h->step](h);
 }
 
-bool msi_handshake_key(const struct msi_handshake *h, bool from_client, uint8_t out[MSI_SECRET_BYTES]) {
-    const char *label = from_client ? "muster key, client" : "muster key, server";
+bool msi_handshake_key(const struct msi_handshake *h, enum msi_key_use use, uint8_t out[MSI_SECRET_BYTES]) {
+    static const char *const labels[] = {[MSI_KEY_CLIENT] = "muster key, client",
+                                         [MSI_KEY_SERVER] = "muster key, server",
+                                         [MSI_KEY_TLS] = "muster key, TLS"};
+    const char *label = labels[use];
     uint8_t nonces[2 * MSI_AUTH_NONCE];
     if (h->state != MSI_AUTH_DONE || h->keyless) return false;
     memcpy(nonces, h->hello + AT_NONCE, MSI_AUTH_NONCE);

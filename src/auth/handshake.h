@@ -17,6 +17,9 @@
  *
  * If an end has no secret, the connection needs the kernel's word that both ends belong to one user of one
  * host (same_user); then MACs are zeros.
+ *
+ * The flags say whether the sender has a secret (1), where it comes from (2 bits), and whether it uses TLS
+ * (8), which then follows the verdict (tls.h).
  */
 #ifndef MSI_AUTH_HANDSHAKE_H
 #define MSI_AUTH_HANDSHAKE_H
@@ -51,7 +54,9 @@ enum msi_auth_role { MSI_ROLE_STORE = 1, MSI_ROLE_LINK, MSI_ROLE_CLOCK };
     X(5, NO_SECRET, "one of the two has no secret")                                                          \
     X(6, ADDRESSES, "the two see different addresses")                                                       \
     X(7, CONTEXT, "it does not expect this connection")                                                      \
-    X(8, CLOSED, "it closed the connection")
+    X(8, CLOSED, "it closed the connection")                                                                 \
+    X(9, TLS, "only one of the two uses TLS")                                                                \
+    X(10, TLS_FAILED, "TLS has failed")
 
 #define MSI_AUTH_CODE_ID(number, name, text) MSI_AUTH_##name = (number),
 enum msi_auth_code { MSI_AUTH_CODES(MSI_AUTH_CODE_ID) };
@@ -70,6 +75,7 @@ struct msi_handshake_config {
     const uint8_t *key; /* of the secret, MSI_SECRET_BYTES, borrowed; NULL: none */
     enum msi_secret_source source;
     bool bind; /* both ends must see the same addresses */
+    bool tls;  /* TLS follows; both ends must have a secret and say so */
     struct msi_auth_addresses addresses;
     uint8_t nonce[MSI_AUTH_NONCE];           /* random */
     uint8_t context[MSI_AUTH_CONTEXT_BYTES]; /* of the client */
@@ -89,7 +95,7 @@ struct msi_handshake {
     uint8_t detail;                 /* … the detail of the verdict */
     bool by_peer;                   /* the other end has refused */
     bool keyless;                   /* accepted by same_user */
-    bool peer_has_key;              /* as the other end says, */
+    bool peer_has_key, peer_tls;    /* as the other end says, */
     enum msi_secret_source peer_source;
     int step;
     size_t in_at, in_most, out_at, out_most;
@@ -106,8 +112,11 @@ void msi_handshake_sent(struct msi_handshake *handshake, size_t n);
 uint8_t *msi_handshake_input(struct msi_handshake *handshake, size_t *n);
 void msi_handshake_received(struct msi_handshake *handshake, size_t n);
 
-/* Derives a key for the bytes of one direction of an authenticated connection; false: there is no secret. */
-bool msi_handshake_key(const struct msi_handshake *handshake, bool from_client,
+/* What a key is for: the bytes of one direction, or the PSK of TLS. */
+enum msi_key_use { MSI_KEY_CLIENT, MSI_KEY_SERVER, MSI_KEY_TLS };
+
+/* Derives a key of an authenticated connection; false: there is no secret. */
+bool msi_handshake_key(const struct msi_handshake *handshake, enum msi_key_use use,
                        uint8_t out[MSI_SECRET_BYTES]);
 
 #endif

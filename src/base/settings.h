@@ -86,6 +86,17 @@
     X(auth_addresses, "MUSTER_AUTH_ADDRESSES", NUMBER, "1", 0, 1,                                            \
       "1: both ends of a connection must see the same addresses, so that nobody can relay it; 0: for "       \
       "networks that translate addresses (NAT); must be equal on all ranks.")                                \
+    X(tls, "MUSTER_TLS", NUMBER, "0", 0, 1,                                                                  \
+      "1: TLS 1.3 on connections to the store and between ranks, with a key from the secret or with "        \
+      "certificates; must be equal on all ranks.")                                                           \
+    X(tls_cert, "MUSTER_TLS_CERT", TEXT, "", 0, 0,                                                           \
+      "File with this host's certificate and its chain (PEM); default: TLS uses the secret.")                \
+    X(tls_key, "MUSTER_TLS_KEY", TEXT, "", 0, 0, "File with the private key of the certificate (PEM).")      \
+    X(tls_ca, "MUSTER_TLS_CA", TEXT, "", 0, 0,                                                               \
+      "File with the authorities that sign the certificates of all hosts (PEM).")                            \
+    X(tls_name, "MUSTER_TLS_NAME", TEXT, "", 0, 0,                                                           \
+      "Name that the certificates of all hosts must have; default: a client expects the name or the "        \
+      "address that it connects to.")                                                                        \
     X(store_open, "MUSTER_STORE_OPEN", NUMBER, "0", 0, 1,                                                    \
       "1: the store serves clients without authentication, and clients do not authenticate to it, as "       \
       "with PyTorch's; 0: both ends must prove that they have the secret.")                                  \

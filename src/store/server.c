@@ -62,9 +62,9 @@ static void on_entrance(struct msi_source *source, uint32_t events) {
     msi_gate_progress(server->gate);
 }
 
-static void admit(void *context, int fd, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
+static void admit(void *context, struct msi_stream stream, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
     (void)bytes;
-    msi_conn_open(context, fd);
+    msi_conn_open(context, stream);
 }
 
 /* A client on the Unix socket. */
@@ -78,7 +78,7 @@ static void on_client(struct msi_source *source, uint32_t events) {
             msi_warn_once(store, "rejected a process of another user on the Unix socket of the store");
             close(fd);
         } else if (fd >= 0) {
-            msi_conn_open(server, fd);
+            msi_conn_open(server, (struct msi_stream){.fd = fd});
         } else if (errno == EMFILE || errno == ENFILE) {
             if (!handle_scarcity(server, source->fd, errno)) return;
         } else if (errno != EINTR && errno != ECONNABORTED) {

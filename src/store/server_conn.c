@@ -80,7 +80,7 @@ static void fail(struct msi_conn *conn, int error) {
 static bool send_some(struct msi_conn *conn) {
     size_t sent = 0;
     while (sent < conn->out.len) {
-        ssize_t n = msi_send(conn->source.fd, conn->out.data + sent, conn->out.len - sent);
+        ssize_t n = msi_stream_send(&conn->stream, conn->out.data + sent, conn->out.len - sent);
         if (n > 0) {
             sent += (size_t)n;
         } else if (errno != EINTR) {
@@ -139,12 +139,17 @@ void msi_conn_doom(struct msi_conn *conn, const char *format, ...) {
         msi_log(store, WARN, "further bad connections to the store are not logged");
 }
 
-/* One read; undrained if it filled the buffer. */
+/* A TLS session stops when less than a record fits the buffer. */
+static bool may_have_more(const struct msi_conn *conn, ssize_t n, size_t room) {
+    return n == (ssize_t)room || (n > 0 && conn->stream.tls) || (n < 0 && errno == EINTR);
+}
+
+/* One read; undrained if there may be more. */
 static ssize_t receive(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
     if (conn->in.len == 0) {
-        ssize_t n = msi_recv(conn->source.fd, server->scratch, sizeof server->scratch);
-        conn->undrained = n == (ssize_t)sizeof server->scratch || (n < 0 && errno == EINTR);
+        ssize_t n = msi_stream_recv(&conn->stream, server->scratch, sizeof server->scratch);
+        conn->undrained = may_have_more(conn, n, sizeof server->scratch);
         if (n <= 0) return n;
         size_t done = msi_conn_serve(conn, server->scratch, (size_t)n);
         msi_buf_add(&conn->in, server->scratch + done,
@@ -157,8 +162,8 @@ static ssize_t receive(struct msi_conn *conn) {
     if (room < READ_STEP) room = READ_STEP;
     if (!msi_buf_reserve(&conn->in, room)) return 1;
     room = conn->in.cap - conn->in.len;
-    ssize_t n = msi_recv(conn->source.fd, conn->in.data + conn->in.len, room);
-    conn->undrained = n == (ssize_t)room || (n < 0 && errno == EINTR);
+    ssize_t n = msi_stream_recv(&conn->stream, conn->in.data + conn->in.len, room);
+    conn->undrained = may_have_more(conn, n, room);
     if (n > 0) {
         conn->in.len += (size_t)n;
         msi_buf_drop(&conn->in, msi_conn_serve(conn, conn->in.data, conn->in.len));
@@ -208,14 +213,15 @@ bool msi_conn_poll(struct msi_conn *conn) {
     return n > 0;
 }
 
-void msi_conn_open(struct msi_server *server, int fd) {
+void msi_conn_open(struct msi_server *server, struct msi_stream stream) {
     struct msi_conn *conn = calloc(1, sizeof *conn);
     if (!conn) {
-        close(fd);
+        msi_stream_close(&stream);
         return;
     }
     conn->server = server;
-    conn->source = (struct msi_source){on_ready, fd};
+    conn->source = (struct msi_source){on_ready, stream.fd};
+    conn->stream = stream;
     conn->events = QUIET_EVENTS;
     msi_timer_init(&conn->stall, on_stall);
     msi_list_init(&conn->ready);
@@ -223,12 +229,12 @@ void msi_conn_open(struct msi_server *server, int fd) {
     msi_list_init(&conn->busy);
     msi_list_init(&conn->replica);
     if (msi_loop_add(server->loop, &conn->source, conn->events) != MST_OK) {
-        close(fd);
+        msi_stream_close(&stream);
         free(conn);
         return;
     }
-    msi_socket_tune(fd);
-    msi_socket_expect(fd);
+    msi_socket_tune(stream.fd);
+    msi_socket_expect(stream.fd);
     msi_list_push(&server->conns, &conn->node);
     server->n_conns++;
 }
@@ -257,7 +263,7 @@ static void disconnect(struct msi_conn *conn) {
     if (conn->waiting) msi_kv_wait_end(server->kv, &conn->waiter);
     conn->waiting = false;
     msi_loop_remove(server->loop, &conn->source);
-    close(conn->source.fd);
+    msi_stream_close(&conn->stream);
     msi_list_remove(&conn->ready);
     msi_list_remove(&conn->unsent);
     if (!msi_list_empty(&conn->busy)) server->n_busy--;

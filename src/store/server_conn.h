@@ -67,6 +67,7 @@ struct msi_server {
 /* Members that every request uses come first. */
 struct msi_conn {
     struct msi_source source;
+    struct msi_stream stream; /* its descriptor is that of source, too */
     struct msi_server *server;
     struct msi_list unsent, ready, busy, replica;
     uint32_t events;
@@ -109,8 +110,8 @@ static inline bool msi_conn_pending(const struct msi_conn *conn) {
  * second one, which sets an on_disconnect value, is refused. Then the rank tells the others that it fails.
  */
 bool msi_server_has_reserve(struct msi_server *server);
-/* Takes ownership of a new socket. */
-void msi_conn_open(struct msi_server *server, int fd);
+/* Takes ownership of a new connection. */
+void msi_conn_open(struct msi_server *server, struct msi_stream stream);
 /*
  * Closes it. disconnected: applies its on_disconnect value, or detaches its session; false when the server
  * ends.

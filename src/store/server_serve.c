@@ -319,7 +319,7 @@ size_t msi_conn_serve(struct msi_conn *conn, const uint8_t *p, size_t n) {
 void msi_conn_send_ended(struct msi_conn *conn) {
     if (!msi_conn_pending(conn) || conn->dialect != MSI_DIALECT_M) return;
     uint8_t ended = MST_ERR_STORE_ENDED;
-    ssize_t n = send(conn->source.fd, &ended, 1, MSG_NOSIGNAL);
+    ssize_t n = msi_stream_send(&conn->stream, &ended, 1);
     (void)n;
 }
 

@@ -70,7 +70,7 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
     if (!store->on_disconnect && x->req.key.n)
         st = msi_store_conn_open(&store->target, wait, &store->on_disconnect);
     if (st == MST_OK && store->on_disconnect) st = msi_store_conn_run(store->on_disconnect, wait, x, 1);
-    if (st == MST_OK && store->on_disconnect) msi_socket_quicken(store->on_disconnect->fd);
+    if (st == MST_OK && store->on_disconnect) msi_socket_quicken(store->on_disconnect->stream.fd);
     if (store->on_disconnect && (x->req.key.n == 0 || store->on_disconnect->broken)) {
         msi_store_conn_close(store->on_disconnect);
         store->on_disconnect = NULL;

@@ -43,11 +43,11 @@ static mst_status disconnected(struct msi_store_conn *conn, int error, const cha
 static mst_status send_all(struct msi_store_conn *conn, const struct msi_wait *wait) {
     if (conn->out.failed) return msi_fail_memory();
     for (size_t sent = 0; sent < conn->out.len;) {
-        ssize_t n = send(conn->fd, conn->out.data + sent, conn->out.len - sent, MSG_NOSIGNAL);
+        ssize_t n = msi_stream_send(&conn->stream, conn->out.data + sent, conn->out.len - sent);
         if (n > 0) {
             sent += (size_t)n;
         } else if (errno == EAGAIN) {
-            mst_status st = msi_wait_fd(wait, conn->fd, POLLOUT, "sending to the store");
+            mst_status st = msi_wait_fd(wait, conn->stream.fd, POLLOUT, "sending to the store");
             if (st != MST_OK) {
                 conn->broken = true;
                 return st;
@@ -64,14 +64,14 @@ static mst_status send_all(struct msi_store_conn *conn, const struct msi_wait *w
 static mst_status receive(struct msi_store_conn *conn, const struct msi_wait *wait) {
     if (!msi_buf_reserve(&conn->in, READ_STEP)) return msi_fail_memory();
     for (;;) {
-        ssize_t n = recv(conn->fd, conn->in.data + conn->in.len, conn->in.cap - conn->in.len, 0);
+        ssize_t n = msi_stream_recv(&conn->stream, conn->in.data + conn->in.len, conn->in.cap - conn->in.len);
         if (n > 0) {
             conn->in.len += (size_t)n;
             return MST_OK;
         }
         if (n == 0) return disconnected(conn, 0, "it closed the connection");
         if (errno == EAGAIN) {
-            mst_status st = msi_wait_fd(wait, conn->fd, POLLIN, "waiting for the store");
+            mst_status st = msi_wait_fd(wait, conn->stream.fd, POLLIN, "waiting for the store");
             if (st != MST_OK) return st;
         } else if (errno != EINTR) {
             return disconnected(conn, errno, "while waiting for an answer");
@@ -283,8 +283,13 @@ static mst_status authenticate(struct msi_store_conn *conn, const struct msi_wai
     if (conn->local || conn->target->open) return MST_OK;
     snprintf(peer, sizeof peer, "the store at %s",
              msi_address_format(&conn->target->places[conn->place], where));
-    msi_auth_begin(&auth, &conn->target->auth, conn->fd, false, MSI_ROLE_STORE, NULL);
+    auth.host = conn->target->places[conn->place].host;
+    msi_auth_begin(&auth, &conn->target->auth, conn->stream.fd, false, MSI_ROLE_STORE, NULL);
     mst_status st = msi_auth_run(&auth, wait, peer);
+    if (st == MST_OK)
+        conn->stream = msi_auth_take(&auth);
+    else
+        msi_auth_drop(&auth);
     if (st == MST_ERR_UNREACHABLE) return disconnected(conn, auth.error, "while authenticating");
     if (st != MST_OK) conn->broken = true;
     return st;
@@ -327,7 +332,7 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
 static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *wait) {
     struct msi_store_target *target = conn->target;
     int error;
-    mst_status st = msi_connect_once(&target->places[conn->place], target->local, wait, &conn->fd, &error);
+    mst_status st = msi_connect_once(&target->places[conn->place], target->local, wait, &conn->stream.fd, &error);
     if (st == MST_OK || st == MST_ERR_CANCELLED) return st;
     conn->refused = error == ECONNREFUSED;
     if (conn->refused && msi_store_target_has_next(target, conn->place)) {
@@ -355,8 +360,7 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
     int64_t until = try_until(conn);
     bool last = until < wait->deadline;
     struct msi_wait brief = {last ? until : wait->deadline, wait->cancel};
-    if (conn->fd >= 0) close(conn->fd);
-    conn->fd = -1;
+    msi_stream_close(&conn->stream);
     conn->authenticated = false;
     conn->in.len = conn->out.len = 0;
     mst_status st = MST_ERR_UNREACHABLE;
@@ -374,8 +378,8 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
         return lost(conn, conn->lost_error, "cannot connect again");
     }
     if (st != MST_OK) return st;
-    conn->local = msi_socket_is_local(conn->fd);
-    if (!conn->local) msi_socket_expect(conn->fd);
+    conn->local = msi_socket_is_local(conn->stream.fd);
+    if (!conn->local) msi_socket_expect(conn->stream.fd);
     conn->greeting = MSI_GREETING_FULL;
     conn->broken = conn->disconnected = false;
     char where[MSI_ADDRESS_TEXT_MAX];
@@ -425,11 +429,11 @@ mst_status msi_store_conn_listen(struct msi_store_conn *conn, const struct msi_w
     for (;;) {
         struct msi_wait part = {msi_deadline(msi_socket_timeout() * INT64_C(1000) / 6), wait->cancel};
         if (conn->local || part.deadline > wait->deadline) part.deadline = wait->deadline;
-        mst_status st = msi_wait_fd(&part, conn->fd, events, "waiting for the store");
+        mst_status st = msi_wait_fd(&part, conn->stream.fd, events, "waiting for the store");
         if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
         conn->out.len = 0;
         msi_store_encode(&conn->out, MSI_DIALECT_M, &nothing);
-        ssize_t n = msi_send(conn->fd, conn->out.data, conn->out.len);
+        ssize_t n = msi_stream_send(&conn->stream, conn->out.data, conn->out.len);
         (void)n; /* the next read reports a failure */
         conn->out.len = 0;
     }
@@ -437,7 +441,7 @@ mst_status msi_store_conn_listen(struct msi_store_conn *conn, const struct msi_w
 
 mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wait *wait) {
     char byte;
-    ssize_t n = msi_recv(conn->fd, &byte, 1);
+    ssize_t n = msi_stream_recv(&conn->stream, &byte, 1);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return MST_OK;
     if (n > 0) return lost(conn, 0, "it sent what was not asked for");
     return repeat_batch(conn, wait, NULL, 0, disconnected(conn, n ? errno : 0, "while idle"));
@@ -448,14 +452,14 @@ static void leave(struct msi_store_conn *conn) {
     struct msi_store_req last = {.op = MSI_OP_BATCH, .number = MSI_BATCH_LAST};
     conn->out.len = 0;
     if (!msi_store_encode(&conn->out, conn->dialect, &last) || conn->out.failed) return;
-    ssize_t n = msi_send(conn->fd, conn->out.data, conn->out.len);
+    ssize_t n = msi_stream_send(&conn->stream, conn->out.data, conn->out.len);
     (void)n;
 }
 
 void msi_store_conn_close(struct msi_store_conn *conn) {
     if (!conn) return;
     if (conn->has_session && !conn->broken) leave(conn);
-    if (conn->fd >= 0) close(conn->fd);
+    msi_stream_close(&conn->stream);
     msi_buf_free(&conn->out);
     msi_buf_free(&conn->in);
     free(conn);

@@ -39,7 +39,7 @@ enum msi_store_greeting { MSI_GREETING_NONE, MSI_GREETING_HELLO, MSI_GREETING_FU
 
 struct msi_store_conn {
     struct msi_store_conn *next; /* in its owner's list */
-    int fd;
+    struct msi_stream stream;
     enum msi_dialect dialect;
     enum msi_store_greeting greeting; /* still to send */
     int place;                        /* of the server that it is connected to */

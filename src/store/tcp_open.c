@@ -57,20 +57,20 @@ static mst_status connect_to(struct msi_store_target *target, const struct msi_w
     struct msi_store_conn *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     int place = atomic_load_explicit(&target->place, memory_order_relaxed), error = 0;
-    *made = (struct msi_store_conn){.fd = -1, .target = target, .place = place};
+    *made = (struct msi_store_conn){.stream.fd = -1, .target = target, .place = place};
     mst_status st = MST_ERR_UNREACHABLE;
     for (; st == MST_ERR_UNREACHABLE && msi_store_target_has_next(target, made->place); made->place++) {
-        st = msi_connect_once(&target->places[made->place], target->local, wait, &made->fd, &error);
+        st = msi_connect_once(&target->places[made->place], target->local, wait, &made->stream.fd, &error);
         if (st != MST_ERR_UNREACHABLE || error == 0 || error == ETIMEDOUT) break;
     }
     if (st == MST_ERR_UNREACHABLE)
-        st = msi_connect(&target->places[made->place], target->local, wait, &made->fd);
+        st = msi_connect(&target->places[made->place], target->local, wait, &made->stream.fd);
     if (st != MST_OK) {
         msi_store_conn_close(made);
         return st;
     }
-    made->local = msi_socket_is_local(made->fd);
-    if (!made->local) msi_socket_expect(made->fd);
+    made->local = msi_socket_is_local(made->stream.fd);
+    if (!made->local) msi_socket_expect(made->stream.fd);
     msi_store_conn_name_session(made);
     *conn = made;
     return MST_OK;

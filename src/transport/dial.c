@@ -27,7 +27,7 @@ static void fail_errno(struct msi_dial *dial, int error) {
 
 void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, struct msi_auth *auth,
                     const struct msi_hello *hello) {
-    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1, .since = msi_now(), .auth = auth};
+    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1, .since = msi_now(), .auth = auth, .address = *address};
     msi_address_format(address, dial->where);
     msi_hello_write(hello, dial->hello);
     mst_status st = msi_connect_begin(address, &dial->fd);
@@ -43,6 +43,7 @@ static void check_connected(struct msi_dial *dial) {
         return;
     }
     dial->step = MSI_DIAL_AUTHENTICATING;
+    dial->conn.host = dial->address.host;
     msi_auth_begin(&dial->conn, dial->auth, dial->fd, false, MSI_ROLE_LINK, dial->hello);
 }
 
@@ -90,12 +91,12 @@ static void check_silence(struct msi_dial *dial) {
     if (silent) fail(dial, MST_ERR_PEER_LOST, "%s: %s", dial->where, strerror(ETIMEDOUT));
 }
 
-enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd) {
+enum msi_dial_state msi_dial_progress(struct msi_dial *dial, struct msi_stream *stream) {
     if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_CONNECTING) check_connected(dial);
     if (dial->state == MSI_DIAL_PENDING && dial->step == MSI_DIAL_AUTHENTICATING) authenticate(dial);
     if (dial->state == MSI_DIAL_PENDING) check_silence(dial);
     if (dial->state == MSI_DIAL_DONE && dial->fd >= 0) {
-        *fd = dial->fd;
+        *stream = msi_auth_take(&dial->conn);
         dial->fd = -1;
     }
     return dial->state;
@@ -107,6 +108,7 @@ int msi_dial_descriptor(struct msi_dial *dial, short *events) {
 }
 
 void msi_dial_end(struct msi_dial *dial) {
+    msi_auth_drop(&dial->conn);
     if (dial->fd >= 0) close(dial->fd);
     dial->fd = -1;
 }

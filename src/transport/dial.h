@@ -33,14 +33,15 @@ struct msi_dial {
     struct msi_auth_conn conn;
     uint8_t hello[MSI_HELLO_BYTES];
     char where[MSI_ADDRESS_TEXT_MAX];
+    struct msi_address address;
 };
 
 /* Starts to connect. A host name is resolved first, which may block. auth is borrowed; NULL: no secret. */
 void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, struct msi_auth *auth,
                     const struct msi_hello *hello);
 
-/* On DONE, sets *fd to a connected, non-blocking socket, which the caller owns. */
-enum msi_dial_state msi_dial_progress(struct msi_dial *dial, int *fd);
+/* On DONE, sets *stream to the connection, which the caller owns. */
+enum msi_dial_state msi_dial_progress(struct msi_dial *dial, struct msi_stream *stream);
 
 /* The descriptor and events to poll while it is pending. */
 int msi_dial_descriptor(struct msi_dial *dial, short *events);

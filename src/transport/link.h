@@ -16,6 +16,7 @@
 #define MSI_TRANSPORT_LINK_H
 
 #include "base/list.h"
+#include "os/stream.h"
 
 #include <muster/status.h>
 #include <stdbool.h>
@@ -130,8 +131,8 @@ void msi_link_fail(struct msi_link *link, mst_status status, const char *format,
 /* Opens a link from a rank to itself: sends flow into the receives of the same link. */
 mst_status msi_link_open_self(struct msi_link **link);
 
-/* Opens a link over a connected, non-blocking stream socket. Takes ownership of fd on success. */
-mst_status msi_link_open_tcp(int fd, struct msi_link **link);
+/* Opens a link over a connection. Owns the stream on success. */
+mst_status msi_link_open_tcp(struct msi_stream stream, struct msi_link **link);
 
 /*
  * Opens a link through shared memory of msi_link_shm_bytes() bytes that both ranks have mapped, zeroed before

@@ -23,7 +23,7 @@ _Static_assert((int)MSI_HELLO_BYTES == (int)MSI_AUTH_CONTEXT_BYTES, "the handsha
 
 struct conn {
     struct msi_list node;
-    int fd;
+    struct msi_stream stream;
     struct msi_hello hello;
 };
 
@@ -52,9 +52,9 @@ static void unlink_conn(struct msi_listener *l, struct conn *conn) {
 static void close_conn(struct msi_listener *l, struct conn *conn, const char *why) {
     char peer[MSI_ADDRESS_TEXT_MAX];
     if (why)
-        msi_log(transport, INFO, "closed the connection from %s: %s", msi_socket_peer(conn->fd, peer), why);
+        msi_log(transport, INFO, "closed the connection from %s: %s", msi_socket_peer(conn->stream.fd, peer), why);
     unlink_conn(l, conn);
-    close(conn->fd);
+    msi_stream_close(&conn->stream);
     free(conn);
 }
 
@@ -96,7 +96,7 @@ static uint8_t judge(void *context, const uint8_t bytes[MSI_HELLO_BYTES]) {
     return 0;
 }
 
-static void add_conn(void *context, int fd, const uint8_t bytes[MSI_HELLO_BYTES]) {
+static void add_conn(void *context, struct msi_stream stream, const uint8_t bytes[MSI_HELLO_BYTES]) {
     struct msi_listener *l = context;
     struct conn *conn = msi_container(l->reserve.next, struct conn, node); /* from judge */
     msi_list_remove(&conn->node);
@@ -104,7 +104,7 @@ static void add_conn(void *context, int fd, const uint8_t bytes[MSI_HELLO_BYTES]
     const struct msi_hello *hello = &conn->hello;
     struct conn *before = find(l, hello->group, hello->from, hello->channel, hello->stream);
     if (before) close_conn(l, before, "the rank has connected again");
-    conn->fd = fd;
+    conn->stream = stream;
     msi_list_push(&l->conns, &conn->node);
     if (hello->stream == 0) l->count++;
     notify(l, hello->group);
@@ -130,19 +130,19 @@ void msi_listener_progress(struct msi_listener *l) {
     pthread_mutex_unlock(&l->lock);
 }
 
-int msi_listener_take(struct msi_listener *l, uint64_t group, int from, int channel, int socket,
-                      int *sockets) {
-    int fd = -1;
-    if (pthread_mutex_trylock(&l->lock)) return -1;
+struct msi_stream msi_listener_take(struct msi_listener *l, uint64_t group, int from, int channel, int socket,
+                                    int *sockets) {
+    struct msi_stream stream = {.fd = -1};
+    if (pthread_mutex_trylock(&l->lock)) return stream;
     struct conn *conn = find(l, group, (uint32_t)from, channel, socket);
     if (conn) {
         *sockets = conn->hello.streams;
-        fd = conn->fd;
+        stream = conn->stream;
         unlink_conn(l, conn);
         free(conn);
     }
     pthread_mutex_unlock(&l->lock);
-    return fd;
+    return stream;
 }
 
 mst_status msi_listener_check(struct msi_listener *l) {

@@ -17,6 +17,7 @@
 
 #include "base/address.h"
 #include "base/list.h"
+#include "os/stream.h"
 
 #include <muster/status.h>
 #include <stdint.h>
@@ -60,12 +61,12 @@ void msi_listener_unwatch(struct msi_listener *listener, struct msi_listener_wak
 void msi_listener_progress(struct msi_listener *listener);
 
 /*
- * Returns the connection that rank from opened for this group, channel and socket index: a non-blocking
- * socket that the caller owns, or -1 if it has not come yet. Sets *sockets to the number of sockets of this
- * link. If the rank has connected again, returns the latest connection.
+ * Returns the connection that rank from opened for this group, channel and socket index, which the caller
+ * owns; its fd is -1 if it has not come yet. Sets *sockets to the number of sockets of this link. If the rank
+ * has connected again, returns the latest connection.
  */
-int msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel, int socket,
-                      int *sockets);
+struct msi_stream msi_listener_take(struct msi_listener *listener, uint64_t group, int from, int channel,
+                                    int socket, int *sockets);
 
 /* Fails if there were no descriptors or no memory for connections for that long. */
 mst_status msi_listener_check(struct msi_listener *listener);

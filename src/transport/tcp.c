@@ -1,5 +1,5 @@
 /*
- * tcp.c - a link over a connected socket. Bytes move directly between the socket and the posted buffers; one
+ * tcp.c - a link over a connected socket, with TLS or without. Bytes move directly between the socket and the posted buffers; one
  * system call serves several transfers. A small receive also reads ahead: the body with its head, the next
  * message with this one. Bytes read ahead are copied when they are received.
  *
@@ -7,7 +7,7 @@
  * it.
  */
 #include "base/error.h"
-#include "os/socket.h"
+#include "os/stream.h"
 #include "transport/link.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ enum {
 
 struct tcp {
     struct msi_link link;
-    int fd;
+    struct msi_stream stream;
     unsigned idle;              /* calls since the last poll */
     unsigned still;             /* calls in which no byte moved, since check_silence */
     int64_t look_at;            /* see msi_socket_is_silent */
@@ -84,7 +84,7 @@ static bool send_some(struct tcp *tcp, int *error) {
     for (int i = 0; i < ROUNDS && !msi_list_empty(queue); i++) {
         struct iovec parts[PARTS];
         size_t total, n = fill_parts(queue, parts, &total);
-        ssize_t got = msi_send_vector(tcp->fd, parts, n);
+        ssize_t got = msi_stream_send_vector(&tcp->stream, parts, n);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             *error = error_of(got);
@@ -121,7 +121,7 @@ static ssize_t read_once(struct tcp *tcp, size_t *wanted) {
         parts[n++] = (struct iovec){tcp->ahead, sizeof tcp->ahead};
         *wanted += sizeof tcp->ahead;
     }
-    ssize_t got = msi_recv_vector(tcp->fd, parts, n);
+    ssize_t got = msi_stream_recv_vector(&tcp->stream, parts, n);
     if (got <= 0) return got;
     size_t posted = (size_t)got < total ? (size_t)got : total;
     advance(&tcp->link.receives, posted);
@@ -149,12 +149,12 @@ static bool receive_some(struct tcp *tcp, int *error) {
 
 /* Without a receive: fails the link if the peer has hung up and all its bytes are received. */
 static void check_hang_up(struct tcp *tcp) {
-    struct pollfd ask = {.fd = tcp->fd, .events = POLLRDHUP};
+    struct pollfd ask = {.fd = tcp->stream.fd, .events = POLLRDHUP};
     char byte;
     if (++tcp->idle < POLL_INTERVAL) return;
     tcp->idle = 0;
     if (poll(&ask, 1, 0) <= 0) return;
-    ssize_t n = msi_recv_peek(tcp->fd, &byte, 1);
+    ssize_t n = msi_stream_peek(&tcp->stream, &byte, 1);
     if (n > 0 || tcp->ahead_at < tcp->ahead_end)
         tcp->unread = true;
     else if (n == 0 || !is_transient(errno))
@@ -165,7 +165,7 @@ static void check_hang_up(struct tcp *tcp) {
 static void check_silence(struct tcp *tcp) {
     if (++tcp->still < LOOK_INTERVAL) return;
     tcp->still = 0;
-    if (msi_socket_is_silent(tcp->fd, &tcp->look_at)) fail(tcp, ETIMEDOUT);
+    if (msi_socket_is_silent(tcp->stream.fd, &tcp->look_at)) fail(tcp, ETIMEDOUT);
 }
 
 static bool progress(struct msi_link *link) {
@@ -198,7 +198,7 @@ static int descriptor(const struct msi_link *link, short *events) {
         *events |= POLLIN;
     else if (!tcp->unread)
         *events |= POLLRDHUP;
-    return tcp->fd;
+    return tcp->stream.fd;
 }
 
 /* Ignores errors; progress reports them. */
@@ -206,7 +206,7 @@ static const char *peek(struct msi_link *link, size_t *n) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     if (link->status != MST_OK) return NULL;
     if (tcp->ahead_at == tcp->ahead_end) {
-        ssize_t got = msi_recv(tcp->fd, tcp->ahead, sizeof tcp->ahead);
+        ssize_t got = msi_stream_recv(&tcp->stream, tcp->ahead, sizeof tcp->ahead);
         tcp->ahead_at = 0;
         tcp->ahead_end = got > 0 ? (size_t)got : 0;
     }
@@ -220,10 +220,19 @@ static void consume(struct msi_link *link, size_t n) {
     tcp->unread = false;
 }
 
+/* The bytes of the first send may be in a TLS record that is not sent yet. */
+static bool cancel(struct msi_link *link, struct msi_transfer *transfer) {
+    const struct tcp *tcp = msi_container(link, const struct tcp, link);
+    bool began = msi_stream_holds(&tcp->stream) && !msi_list_empty(&link->sends) &&
+                 msi_link_first(&link->sends) == transfer;
+    msi_list_remove(&transfer->node);
+    return transfer->done == 0 && !began;
+}
+
 static void close_tcp(struct msi_link *link) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
-    shutdown(tcp->fd, SHUT_RDWR); /* closes the connection even if a forked child still has the socket */
-    close(tcp->fd);
+    shutdown(tcp->stream.fd, SHUT_RDWR); /* closes the connection even if a forked child still has the socket */
+    msi_stream_close(&tcp->stream);
     free(tcp);
 }
 
@@ -231,17 +240,18 @@ static const struct msi_link_ops ops = {
     .progress = progress,
     .descriptor = descriptor,
     .close = close_tcp,
+    .cancel = cancel,
     .peek = peek,
     .consume = consume,
     .peek_most = AHEAD,
 };
 
-mst_status msi_link_open_tcp(int fd, struct msi_link **link) {
+mst_status msi_link_open_tcp(struct msi_stream stream, struct msi_link **link) {
     struct tcp *tcp = calloc(1, sizeof *tcp);
     if (!tcp) return msi_fail_memory();
     msi_link_init(&tcp->link, &ops);
-    tcp->fd = fd;
-    msi_socket_peer(fd, tcp->peer);
+    tcp->stream = stream;
+    msi_socket_peer(stream.fd, tcp->peer);
     *link = &tcp->link;
     return MST_OK;
 }

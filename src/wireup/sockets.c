@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { BY_ITSELF = 4 }; /* sockets that a host has with another, unless a setting says how many */
 
@@ -67,28 +66,28 @@ struct msi_sockets *msi_sockets_connect(struct msi_peers *peers, int rank, int c
     return made;
 }
 
-/* Owns fd, also if it fails. */
-static mst_status connect_socket(struct msi_sockets *sockets, int i, int fd) {
-    mst_status st = sockets ? msi_link_open_tcp(fd, &sockets->sockets[i].link) : msi_fail_memory();
+/* Owns the stream, also if it fails. */
+static mst_status connect_socket(struct msi_sockets *sockets, int i, struct msi_stream stream) {
+    mst_status st = sockets ? msi_link_open_tcp(stream, &sockets->sockets[i].link) : msi_fail_memory();
     if (st == MST_OK)
         sockets->ready++;
     else
-        close(fd);
+        msi_stream_close(&stream);
     return st;
 }
 
 static mst_status dial_one(struct msi_sockets *sockets, int i) {
     struct socket *s = &sockets->sockets[i];
-    int fd = -1;
+    struct msi_stream stream;
     if (!s->dialling) {
         sockets->hello.stream = (uint8_t)i;
         msi_dial_begin(&s->dial, &sockets->to, sockets->auth, &sockets->hello);
         s->dialling = true;
     }
-    enum msi_dial_state state = msi_dial_progress(&s->dial, &fd);
+    enum msi_dial_state state = msi_dial_progress(&s->dial, &stream);
     if (state == MSI_DIAL_PENDING) return MST_OK;
     s->dialling = false;
-    if (state == MSI_DIAL_DONE) return connect_socket(sockets, i, fd);
+    if (state == MSI_DIAL_DONE) return connect_socket(sockets, i, stream);
     msi_dial_end(&s->dial);
     if (s->dial.status != MST_ERR_UNREACHABLE)
         return msi_fail(s->dial.status, *s->dial.remedy ? s->dial.remedy : NULL, "%s", s->dial.why);
@@ -114,10 +113,11 @@ mst_status msi_sockets_accept(struct msi_peers *peers, int rank, int channel, st
     msi_listener_progress(listener);
     for (int i = 0; i < n && st == MST_OK; i++) {
         if (*sockets && (*sockets)->sockets[i].link) continue;
-        int said, fd = msi_listener_take(listener, comm->number, from, channel, i, &said);
-        if (fd < 0) continue;
+        int said;
+        struct msi_stream stream = msi_listener_take(listener, comm->number, from, channel, i, &said);
+        if (stream.fd < 0) continue;
         if (!*sockets) *sockets = new_sockets(n = said);
-        st = connect_socket(*sockets, i, fd);
+        st = connect_socket(*sockets, i, stream);
     }
     return st == MST_OK ? msi_listener_check(listener) : st;
 }

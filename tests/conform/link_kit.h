@@ -132,7 +132,7 @@ static inline bool open_tcp(struct ends *ends, const char *host) {
     int fds[2];
     if (!connect_sockets(host, fds)) return false;
     ends->host = host;
-    for (int i = 0; i < 2; i++) assert_ok(msi_link_open_tcp(fds[i], &ends->end[i]));
+    for (int i = 0; i < 2; i++) assert_ok(msi_link_open_tcp((struct msi_stream){.fd = fds[i]}, &ends->end[i]));
     return true;
 }
 

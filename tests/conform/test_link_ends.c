@@ -178,7 +178,7 @@ static void a_reset_connection_is_lost(void **state) {
     struct msi_transfer receive;
     struct linger none = {.l_onoff = 1};
     assert_true(connect_sockets("127.0.0.1", fds));
-    assert_ok(msi_link_open_tcp(fds[0], &link));
+    assert_ok(msi_link_open_tcp((struct msi_stream){.fd = fds[0]}, &link));
     msi_link_receive(link, &receive, in, 10);
     assert_int_equal(setsockopt(fds[1], SOL_SOCKET, SO_LINGER, &none, sizeof none), 0);
     close(fds[1]);

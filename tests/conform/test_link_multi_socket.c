@@ -19,7 +19,7 @@ static struct half open_half(void) {
     for (int i = 0; i < LINKS; i++) {
         int fds[2];
         assert_true(connect_sockets("127.0.0.1", fds));
-        assert_ok(msi_link_open_tcp(fds[0], &links[i]));
+        assert_ok(msi_link_open_tcp((struct msi_stream){.fd = fds[0]}, &links[i]));
         half.fds[i] = fds[1];
     }
     assert_ok(msi_link_open_multi_socket(links, LINKS, UNIT, &half.multi));

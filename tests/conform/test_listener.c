@@ -44,15 +44,15 @@ static struct msi_hello hello_from(int from, uint64_t group, int channel) {
 
 /* Dials until success or failure while the listener makes progress. Returns the socket, or -1. */
 static int dial(struct msi_dial *d, const struct msi_hello *hello) {
-    int fd = -1;
+    struct msi_stream stream = {.fd = -1};
     int64_t limit = msi_deadline(LIMIT_MS);
     msi_dial_begin(d, &address, NULL, hello);
-    while (msi_dial_progress(d, &fd) == MSI_DIAL_PENDING) {
+    while (msi_dial_progress(d, &stream) == MSI_DIAL_PENDING) {
         if (listener) msi_listener_progress(listener);
         assert_true(msi_now() < limit);
     }
     msi_dial_end(d);
-    return fd;
+    return stream.fd;
 }
 
 static int dial_well(int from, uint64_t group, int channel) {
@@ -65,7 +65,7 @@ static int dial_well(int from, uint64_t group, int channel) {
 
 /* Takes the only connection of a rank. */
 static int take(uint64_t group, int from, int channel) {
-    int streams = 0, fd = msi_listener_take(listener, group, from, channel, 0, &streams);
+    int streams = 0, fd = msi_listener_take(listener, group, from, channel, 0, &streams).fd;
     assert_true(fd < 0 || streams == 1);
     return fd;
 }
@@ -162,9 +162,9 @@ static void streams_are_kept_apart(void **state) {
     hello.streams = 3;
     for (hello.stream = 0; hello.stream < 3; hello.stream++) there[hello.stream] = dial(&d, &hello);
     for (int i = 2; i >= 0; i--) {
-        expect_connected(there[i], msi_listener_take(listener, 5, 2, 1, i, &streams));
+        expect_connected(there[i], msi_listener_take(listener, 5, 2, 1, i, &streams).fd);
         assert_int_equal(streams, 3);
-        assert_int_equal(msi_listener_take(listener, 5, 2, 1, i, &streams), -1);
+        assert_int_equal(msi_listener_take(listener, 5, 2, 1, i, &streams).fd, -1);
     }
 }
 
@@ -298,10 +298,10 @@ static void secrets_are_compared(void **state) {
     for (int i = -1; i < 2; i++) {
         struct msi_dial d;
         struct msi_hello hello = hello_from(2, 5, 0);
-        int fd = -1;
+        struct msi_stream stream = {.fd = -1};
         int64_t limit = msi_deadline(LIMIT_MS);
         msi_dial_begin(&d, &address, i < 0 ? NULL : &auths[i], &hello);
-        while (msi_dial_progress(&d, &fd) == MSI_DIAL_PENDING) {
+        while (msi_dial_progress(&d, &stream) == MSI_DIAL_PENDING) {
             msi_listener_progress(listener);
             assert_true(msi_now() < limit);
         }
@@ -314,7 +314,7 @@ static void secrets_are_compared(void **state) {
             assert_contains(d.remedy, "MUSTER_SECRET_FILE");
             assert_int_equal(take(5, 2, 0), -1);
         } else {
-            expect_connected(fd, take(5, 2, 0)); /* without a secret: it is of the same user */
+            expect_connected(stream.fd, take(5, 2, 0)); /* without a secret: it is of the same user */
         }
     }
     msi_listener_close(listener);
@@ -425,7 +425,7 @@ static void further_streams_take_no_place(void **state) {
     for (int i = 0; i < RANKS; i++)
         for (int j = 0; j < 4; j++) {
             int streams;
-            expect_connected(fds[i][j], msi_listener_take(listener, 1, i % SIZE, i, j, &streams));
+            expect_connected(fds[i][j], msi_listener_take(listener, 1, i % SIZE, i, j, &streams).fd);
         }
     too_many_untaken_connections_are_refused(state); /* all connections are free again */
 }
@@ -462,11 +462,12 @@ static void dial_other_server(int byte, const char *why) {
     struct msi_dial d;
     struct msi_hello hello = hello_from(0, 1, 0);
     struct msi_address other = {.host = "127.0.0.1"};
-    int server, fd = -1, accepted = -1;
+    int server, accepted = -1;
+    struct msi_stream stream = {.fd = -1};
     int64_t limit = msi_deadline(LIMIT_MS);
     assert_ok(msi_listen(&other, &server, &other.port));
     msi_dial_begin(&d, &other, NULL, &hello);
-    while (msi_dial_progress(&d, &fd) == MSI_DIAL_PENDING) {
+    while (msi_dial_progress(&d, &stream) == MSI_DIAL_PENDING) {
         uint8_t out = (uint8_t)byte, in[MSI_AUTH_HELLO];
         if (accepted < 0)
             accepted = accept4(server, NULL, NULL, SOCK_CLOEXEC);
@@ -503,13 +504,14 @@ static void *dial_many(void *context) {
     for (int i = 0; i < DIALS; i++) {
         struct msi_dial d;
         struct msi_hello hello = hello_from(me->from, (uint64_t)i % 3, i);
-        me->fds[i] = -1;
+        struct msi_stream stream = {.fd = -1};
         msi_dial_begin(&d, &address, NULL, &hello);
-        while (msi_dial_progress(&d, &me->fds[i]) == MSI_DIAL_PENDING && msi_now() < limit) {
+        while (msi_dial_progress(&d, &stream) == MSI_DIAL_PENDING && msi_now() < limit) {
             struct pollfd ask;
             ask.fd = msi_dial_descriptor(&d, &ask.events);
             poll(&ask, 1, 1000);
         }
+        me->fds[i] = stream.fd;
         msi_dial_end(&d);
     }
     return NULL;

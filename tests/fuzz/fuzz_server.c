@@ -76,7 +76,7 @@ static void open_end(struct msi_server *server, int *end) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair)) abort();
     *end = pair[0];
-    msi_conn_open(server, pair[1]);
+    msi_conn_open(server, (struct msi_stream){.fd = pair[1]});
 }
 
 static void follow(struct msi_server *server, struct follower *f) {

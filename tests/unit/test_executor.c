@@ -12,8 +12,8 @@ static void open_links(struct world *world, int size, bool faults) {
         for (int b = a + 1; b < size; b++) {
             int fds[2];
             assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-            assert_ok(msi_link_open_tcp(fds[0], &world->links[a][b]));
-            assert_ok(msi_link_open_tcp(fds[1], &world->links[b][a]));
+            assert_ok(msi_link_open_tcp((struct msi_stream){.fd = fds[0]}, &world->links[a][b]));
+            assert_ok(msi_link_open_tcp((struct msi_stream){.fd = fds[1]}, &world->links[b][a]));
             if (!faults) continue;
             struct link_faults fault = {
                 .seed = (uint64_t)(a * size + b), .most_bytes = 700, .stall_percent = 20, .stall_calls = 5};

@@ -19,12 +19,12 @@ static struct msi_gate *gate;
 static int listening, port, admitted, last = -1, scarcities;
 static bool raw;
 
-static void admit(void *context, int fd, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
+static void admit(void *context, struct msi_stream stream, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
     (void)context;
     admitted++;
     raw = !bytes;
     if (last >= 0) close(last);
-    last = fd;
+    last = stream.fd;
 }
 
 static bool count_scarcity(void *context, int fd, int error) {

@@ -112,7 +112,8 @@ static void a_good_run(void **state) {
         assert_int_equal(users_asked, 0);
         assert_true(pair.server.peer_has_key && pair.server.peer_source == MSI_SECRET_FROM_USER);
         for (int i = 0; i < 4; i++)
-            assert_true(msi_handshake_key(i < 2 ? &pair.client : &pair.server, i % 2, keys[i]));
+            assert_true(msi_handshake_key(i < 2 ? &pair.client : &pair.server,
+                                          i % 2 ? MSI_KEY_CLIENT : MSI_KEY_SERVER, keys[i]));
         assert_memory_equal(keys[0], keys[2], MSI_SECRET_BYTES);
         assert_memory_equal(keys[1], keys[3], MSI_SECRET_BYTES);
         assert_memory_not_equal(keys[0], keys[1], MSI_SECRET_BYTES);
@@ -269,7 +270,7 @@ static void without_a_secret_the_user_counts(void **state) {
             assert_int_equal(pair.client.state, same ? MSI_AUTH_DONE : MSI_AUTH_REFUSED);
             assert_int_equal(pair.server.state, pair.client.state);
             if (!same) expect_refused(&pair.client, MSI_AUTH_NO_SECRET);
-            assert_false(msi_handshake_key(&pair.client, true, key));
+            assert_false(msi_handshake_key(&pair.client, MSI_KEY_TLS, key));
         }
 }
 

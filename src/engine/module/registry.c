@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 #include "base/settings.h"
+#include "os/module_file.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -13,14 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#ifndef MSI_BACKEND_DIR /* where modules are installed */
-#define MSI_BACKEND_DIR ""
-#endif
 
 enum { BACKEND_NAME_MAX = 32, KNOWN_MOST = 32, WHY_MAX = 400 };
-enum { DIRECTORY_MAX = PATH_MAX - 32 }; /* leaves room for a file name */
 
 /*
  * Copies of the tables that were registered or loaded, with zeros for slots that an older muster did not
@@ -120,50 +115,17 @@ mst_status mst_backend_register(const mst_backend *table) {
     return st;
 }
 
-/* The directory of the file that this code is in: the shared library, or the program. */
-static void own_directory(char out[DIRECTORY_MAX]) {
-    Dl_info info;
-    char file[PATH_MAX] = "";
-    out[0] = '\0';
-    if (dladdr((void *)(uintptr_t)&own_directory, &info) && info.dli_fname)
-        snprintf(file, sizeof file, "%s", info.dli_fname);
-    if (!strchr(file, '/')) { /* a program that was found by PATH */
-        ssize_t n = readlink("/proc/self/exe", file, sizeof file - 1);
-        file[n > 0 ? n : 0] = '\0';
-    }
-    char *slash = strrchr(file, '/');
-    if (!slash) return;
-    *slash = '\0';
-    snprintf(out, DIRECTORY_MAX, "%.*s", DIRECTORY_MAX - 1, file);
-}
-
-/* The i-th directory with modules; false after the last. */
-static bool directory(int i, const char *path, char out[PATH_MAX]) {
-    for (; path && *path; path += strcspn(path, ":"), path += *path == ':')
-        if (*path != ':' && i-- == 0)
-            return snprintf(out, PATH_MAX, "%.*s", (int)strcspn(path, ":"), path) > 0;
-    char own[DIRECTORY_MAX];
-    own_directory(own);
-    if (i == 0) return snprintf(out, PATH_MAX, "%s/muster", own) > 0;        /* beside the library */
-    if (i == 1) return snprintf(out, PATH_MAX, "%s/../lib/muster", own) > 0; /* beside the tool's bin */
-    if (i == 2) return snprintf(out, PATH_MAX, "%s", MSI_BACKEND_DIR) > 0;
-    return false;
-}
-
-/* The file of a module; false: there is none. */
+/* The file of a backend's module; false: there is none. */
 static bool find_file(const char *name, const char *path, char out[PATH_MAX]) {
-    char dir[PATH_MAX];
-    for (int i = 0; directory(i, path, dir); i++) {
-        int n = snprintf(out, PATH_MAX, "%s/mst_backend_%s.so", dir, name);
-        if (n > 0 && n < PATH_MAX && access(out, R_OK) == 0) return true;
-    }
-    return false;
+    char file[BACKEND_NAME_MAX + 20];
+    snprintf(file, sizeof file, "mst_backend_%s.so", name);
+    return msi_module_file(file, path, out);
 }
 
 /* Writes the name of the i-th module file; false after the last. */
 static bool nth_file(int i, const char *path, char name[BACKEND_NAME_MAX]) {
     char dir[PATH_MAX];
-    for (int d = 0; directory(d, path, dir); d++) {
+    for (int d = 0; msi_module_directory(d, path, dir); d++) {
         DIR *open = opendir(dir);
         for (struct dirent *entry; open && (entry = readdir(open));) {
             int used = 0;

@@ -55,13 +55,13 @@ static bool handle_scarcity(void *context, int listening, int error) {
     return false;
 }
 
-static void add_client(void *context, int fd, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
+static void add_client(void *context, struct msi_stream stream, const uint8_t bytes[MSI_AUTH_CONTEXT_BYTES]) {
     struct msi_clock_server *s = context;
     (void)bytes;
     if (s->n == s->most)
-        close(fd);
+        msi_stream_close(&stream);
     else
-        s->fds[FIXED + s->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
+        s->fds[FIXED + s->n++] = (struct pollfd){.fd = stream.fd, .events = POLLIN};
 }
 
 static void *serve(void *context) {
