@@ -42,7 +42,8 @@ extern "C" {
     MST_OPTION(const char *backend);     /* see mst_get_backend; NULL: MUSTER_BACKEND */                     \
     MST_OPTION(const char *comm_device); /* as in FlexLLMGen: "cpu" is native, "gpu" is nccl */              \
     /* Join a world that runs already, when its ranks call mst_grow_world; also MUSTER_JOIN=1. */            \
-    MST_OPTION(bool join);
+    MST_OPTION(bool join);                                                                                   \
+    MST_OPTION(bool tls); /* TLS 1.3 to the store and between ranks; also MUSTER_TLS=1 */
 typedef struct mst_init_options {
     mst_init_options_fields
 } mst_init_options;

@@ -31,7 +31,8 @@ extern "C" {
     MST_OPTION(int world_size); /* tcp: the master waits until so many clients have connected; 0: no */      \
     MST_OPTION(bool no_wait);   /* with world_size: do not wait */                                           \
     MST_OPTION(mst_cancel *cancel);                                                                          \
-    MST_OPTION(bool open); /* tcp: serve, and be, a client that does not authenticate, as PyTorch's */
+    MST_OPTION(bool open); /* tcp: serve, and be, a client that does not authenticate, as PyTorch's */       \
+    MST_OPTION(bool tls);  /* tcp: TLS 1.3, at both ends; also MUSTER_TLS=1 */
 typedef struct mst_store_options {
     mst_store_options_fields
 } mst_store_options;

@@ -19,8 +19,8 @@
 
 enum {
     RECORD = SSL3_RT_MAX_PLAIN_LENGTH,
-    OVERHEAD = 64,      /* of a record, at most */
-    BATCH = 8 * RECORD, /* plaintext bytes that are sent with one call */
+    OVERHEAD = 64,                                       /* of a record, at most */
+    BATCH = 8 * RECORD,                                  /* plaintext bytes that are sent with one call */
     OUT = BATCH + BATCH / RECORD * OVERHEAD + 16 * 1024, /* also fits a handshake with certificates */
     AHEAD = 8 * RECORD,                                  /* bytes to read with one call */
     GATHER_BELOW = RECORD / 2, /* smaller parts are copied, so that several share a record */
@@ -46,8 +46,8 @@ struct session {
     bool server, confirmed;
     int error; /* errno of the last system call */
     unsigned char psk[MSI_TLS_PSK];
-    uint64_t since_rekey;  /* bytes */
-    size_t held;           /* plaintext bytes in out that send has not counted */
+    uint64_t since_rekey;   /* bytes */
+    size_t held;            /* plaintext bytes in out that send has not counted */
     size_t out_at, out_end; /* what is left to send of out */
     unsigned char out[OUT], gathered[RECORD];
 };
@@ -241,12 +241,12 @@ static struct msi_tls *begin_session(struct msi_tls_context *c, const struct msi
 static enum msi_tls_state fail_handshake(struct session *s, int result, char *why) {
     int kind = SSL_get_error(s->ssl, result);
     if (kind == SSL_ERROR_WANT_READ) return MSI_TLS_READS;
+    if (kind == SSL_ERROR_ZERO_RETURN || kind == SSL_ERROR_SYSCALL) {
+        errno = s->error;
+        return MSI_TLS_CLOSED;
+    }
     long verdict = SSL_get_verify_result(s->ssl);
-    if (kind == SSL_ERROR_ZERO_RETURN || (kind == SSL_ERROR_SYSCALL && s->error == 0))
-        snprintf(why, MSI_TLS_WHY, "the other end closed the connection");
-    else if (kind == SSL_ERROR_SYSCALL)
-        snprintf(why, MSI_TLS_WHY, "%s", strerror(s->error));
-    else if (verdict != X509_V_OK)
+    if (verdict != X509_V_OK)
         snprintf(why, MSI_TLS_WHY, "the certificate of the other end is not accepted: %s",
                  X509_verify_cert_error_string(verdict));
     else
@@ -268,13 +268,9 @@ static enum msi_tls_state handshake(struct msi_tls *tls, char *why) {
     int result = SSL_do_handshake(s->ssl);
     if (result == 1 && !s->confirmed) result = confirm(s);
     enum msi_tls_state state = result == 1 ? MSI_TLS_DONE : fail_handshake(s, result, why);
-    /* An alert is sent, too. */
-    if (!flush(s) && state != MSI_TLS_FAILED) {
-        if (errno == EAGAIN) return MSI_TLS_WRITES;
-        snprintf(why, MSI_TLS_WHY, "%s", strerror(errno));
-        return MSI_TLS_FAILED;
-    }
-    return state;
+    if (state == MSI_TLS_CLOSED || flush(s)) return state;
+    if (state == MSI_TLS_FAILED) return state; /* the other end may miss the alert */
+    return errno == EAGAIN ? MSI_TLS_WRITES : MSI_TLS_CLOSED;
 }
 
 /* What to report if no byte was read. */

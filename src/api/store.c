@@ -59,6 +59,7 @@ mst_status mst_store_open_with(const char *url, mst_store **store, const mst_sto
     if (st == MST_OK) st = msi_url_parse(url, &parsed);
     if (st != MST_OK) return st;
     if (options.open) settings.store_open = 1;
+    if (options.tls) settings.tls = 1;
     int timeout_ms = options.timeout_ms ? options.timeout_ms : DEFAULT_TIMEOUT_MS;
     struct msi_wait wait = {msi_deadline(timeout_ms), options.cancel};
     mst_store *made;

@@ -39,8 +39,10 @@ static mst_status open_tls(struct msi_auth *auth, const struct msi_settings *set
     if (st != MST_OK) return st;
     auth->tls_context = auth->tls->open(&config, why);
     return auth->tls_context ? MST_OK
-                             : msi_fail(MST_ERR_CONFIG, "check the files that MUSTER_TLS_CERT, MUSTER_TLS_KEY "
-                                        "and MUSTER_TLS_CA name", "TLS cannot be used: %s", why);
+                             : msi_fail(MST_ERR_CONFIG,
+                                        "check the files that MUSTER_TLS_CERT, MUSTER_TLS_KEY "
+                                        "and MUSTER_TLS_CA name",
+                                        "TLS cannot be used: %s", why);
 }
 
 mst_status msi_auth_init(struct msi_auth *auth, const struct msi_settings *settings) {
@@ -151,6 +153,7 @@ static enum msi_handshake_state progress_tls(struct msi_auth_conn *conn) {
         if (!conn->tls) return fail_tls(conn);
     }
     conn->tls_state = conn->auth->tls->handshake(conn->tls, conn->tls_why);
+    if (conn->tls_state == MSI_TLS_CLOSED) return closed(conn, errno);
     if (conn->tls_state == MSI_TLS_FAILED) return fail_tls(conn);
     return conn->tls_state == MSI_TLS_DONE ? MSI_AUTH_DONE : MSI_AUTH_PENDING;
 }

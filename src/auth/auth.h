@@ -21,8 +21,8 @@ struct msi_auth {
     bool bind;   /* MUSTER_AUTH_ADDRESSES */
     bool loaded; /* the user's secret is made and read when it is first needed */
     struct msi_secret secret;
-    char file[MSI_SETTING_TEXT_MAX]; /* MUSTER_SECRET_FILE */
-    char why[256];                   /* why there is no secret */
+    char file[MSI_SETTING_TEXT_MAX];  /* MUSTER_SECRET_FILE */
+    char why[256];                    /* why there is no secret */
     const struct msi_tls_module *tls; /* NULL: no TLS */
     struct msi_tls_context *tls_context;
 };

@@ -44,7 +44,8 @@ struct msi_tls_begin {
     const uint8_t *psk;
 };
 
-enum msi_tls_state { MSI_TLS_DONE, MSI_TLS_READS, MSI_TLS_WRITES, MSI_TLS_FAILED };
+/* CLOSED: the connection was lost, with errno, or closed by the other end, with 0. */
+enum msi_tls_state { MSI_TLS_DONE, MSI_TLS_READS, MSI_TLS_WRITES, MSI_TLS_CLOSED, MSI_TLS_FAILED };
 
 /* No function blocks. why has MSI_TLS_WHY bytes and says what is wrong. */
 struct msi_tls_module {

@@ -208,6 +208,7 @@ void msi_world_renew_standby(const mst_group *survivors, const struct msi_wait *
     if (!world->hosted || world->continued || survivors->size == 1 ||
         msi_settings_load(&settings, NULL) != MST_OK)
         return;
+    settings.tls = world->endpoint.auth.tls != NULL;
     pthread_mutex_lock(&world->standby_lock); /* threads may shrink groups at once */
     struct msi_wait wait = {msi_deadline(WAIT_MS), whole->cancel};
     if (whole->deadline < wait.deadline) wait.deadline = whole->deadline;

@@ -294,6 +294,7 @@ static mst_status open_world(const struct opening *how, mst_group **group) {
     struct msi_backends backends;
     mst_status st = msi_settings_load(&settings, NULL);
     if (st != MST_OK) return st;
+    if (how->options->tls) settings.tls = 1;
     if (!msi_rank_state_on() && getenv(MSI_RANK_STATE_VARIABLE))
         msi_log(group, DEBUG,
                 MSI_RANK_STATE_VARIABLE " names no rank state; calls are not reported to the launcher");
@@ -433,6 +434,7 @@ mst_status msi_world_continue(struct msi_world *previous, const struct msi_place
                               const struct msi_wait *wait, mst_group **group) {
     mst_init_options options = {.size = sizeof options,
                                 .backend = previous->all->backends.text,
+                                .tls = previous->endpoint.auth.tls != NULL,
                                 .timeout_ms = (int)msi_ms_until(wait->deadline),
                                 .cancel = wait->cancel};
     mst_status st = open_world(&(struct opening){&options, previous, place, wait}, group);

@@ -136,7 +136,8 @@ mst_status msi_standby_replay(struct msi_server *server, struct msi_buf *in) {
 static mst_status receive(struct msi_server *server, const struct msi_wait *wait) {
     struct msi_store_conn *stream = server->standby->stream;
     if (!msi_buf_reserve(&stream->in, READ_STEP)) return msi_fail_memory();
-    ssize_t n = msi_stream_recv(&stream->stream, stream->in.data + stream->in.len, stream->in.cap - stream->in.len);
+    ssize_t n =
+        msi_stream_recv(&stream->stream, stream->in.data + stream->in.len, stream->in.cap - stream->in.len);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return msi_store_conn_listen(stream, wait, POLLIN);
     if (n <= 0) return MST_ERR_STORE_LOST;
     stream->in.len += (size_t)n;

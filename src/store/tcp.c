@@ -129,6 +129,7 @@ static mst_status clone_store(struct mst_store *head, const struct msi_settings 
     struct tcp_store *store = (struct tcp_store *)head;
     struct msi_settings same = *settings;
     same.store_open = store->target.open;
+    same.tls = store->target.auth.tls != NULL;
     mst_status st = msi_store_open_tcp(msi_store_target_address(&store->target), &same, wait, NULL, copy);
     if (st != MST_OK) return st;
     struct tcp_store *made = (struct tcp_store *)*copy;
@@ -203,6 +204,11 @@ static mst_status wait_for_workers(struct msi_store_conn *conn, const struct msi
 mst_status msi_store_open_tcp(const struct msi_address *address, const struct msi_settings *settings,
                               const struct msi_wait *wait, const mst_store_options *options,
                               struct mst_store **store) {
+    if (settings->tls && settings->store_open)
+        return msi_fail(
+            MST_ERR_CONFIG, "use one of the two",
+            "an open store cannot use TLS, because PyTorch's clients do not (MUSTER_STORE_OPEN=1, "
+            "MUSTER_TLS=1)");
     struct tcp_store *made = calloc(1, sizeof *made);
     if (!made) return msi_fail_memory();
     msi_store_init(&made->head, &ops, settings);

@@ -332,7 +332,8 @@ static mst_status run_batch(struct msi_store_conn *conn, const struct msi_wait *
 static mst_status try_again(struct msi_store_conn *conn, const struct msi_wait *wait) {
     struct msi_store_target *target = conn->target;
     int error;
-    mst_status st = msi_connect_once(&target->places[conn->place], target->local, wait, &conn->stream.fd, &error);
+    mst_status st =
+        msi_connect_once(&target->places[conn->place], target->local, wait, &conn->stream.fd, &error);
     if (st == MST_OK || st == MST_ERR_CANCELLED) return st;
     conn->refused = error == ECONNREFUSED;
     if (conn->refused && msi_store_target_has_next(target, conn->place)) {

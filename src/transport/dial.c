@@ -27,7 +27,8 @@ static void fail_errno(struct msi_dial *dial, int error) {
 
 void msi_dial_begin(struct msi_dial *dial, const struct msi_address *address, struct msi_auth *auth,
                     const struct msi_hello *hello) {
-    *dial = (struct msi_dial){.state = MSI_DIAL_PENDING, .fd = -1, .since = msi_now(), .auth = auth, .address = *address};
+    *dial = (struct msi_dial){
+        .state = MSI_DIAL_PENDING, .fd = -1, .since = msi_now(), .auth = auth, .address = *address};
     msi_address_format(address, dial->where);
     msi_hello_write(hello, dial->hello);
     mst_status st = msi_connect_begin(address, &dial->fd);

@@ -52,7 +52,8 @@ static void unlink_conn(struct msi_listener *l, struct conn *conn) {
 static void close_conn(struct msi_listener *l, struct conn *conn, const char *why) {
     char peer[MSI_ADDRESS_TEXT_MAX];
     if (why)
-        msi_log(transport, INFO, "closed the connection from %s: %s", msi_socket_peer(conn->stream.fd, peer), why);
+        msi_log(transport, INFO, "closed the connection from %s: %s", msi_socket_peer(conn->stream.fd, peer),
+                why);
     unlink_conn(l, conn);
     msi_stream_close(&conn->stream);
     free(conn);

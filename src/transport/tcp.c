@@ -231,7 +231,8 @@ static bool cancel(struct msi_link *link, struct msi_transfer *transfer) {
 
 static void close_tcp(struct msi_link *link) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
-    shutdown(tcp->stream.fd, SHUT_RDWR); /* closes the connection even if a forked child still has the socket */
+    shutdown(tcp->stream.fd,
+             SHUT_RDWR); /* closes the connection even if a forked child still has the socket */
     msi_stream_close(&tcp->stream);
     free(tcp);
 }

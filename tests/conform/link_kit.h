@@ -7,6 +7,7 @@
 
 #include "harness.h"
 
+#include "auth/tls.h"
 #include "fault_link.h"
 #include "os/socket.h"
 #include "transport/multi_socket.h"
@@ -132,7 +133,37 @@ static inline bool open_tcp(struct ends *ends, const char *host) {
     int fds[2];
     if (!connect_sockets(host, fds)) return false;
     ends->host = host;
-    for (int i = 0; i < 2; i++) assert_ok(msi_link_open_tcp((struct msi_stream){.fd = fds[i]}, &ends->end[i]));
+    for (int i = 0; i < 2; i++)
+        assert_ok(msi_link_open_tcp((struct msi_stream){.fd = fds[i]}, &ends->end[i]));
+    return true;
+}
+
+/* With TLS; false if its module was not built. */
+static inline bool open_tls(struct ends *ends) {
+    static const uint8_t psk[MSI_TLS_PSK] = {1, 2, 3};
+    static struct msi_tls_context *context; /* of all tests */
+    const struct msi_tls_config config = {
+        .certificate = "", .key = "", .authority = "", .name = "", .rekey = 100000};
+    const struct msi_tls_module *module;
+    char why[MSI_TLS_WHY];
+    int fds[2];
+    if (msi_tls_load(getenv("MUSTER_BACKEND_PATH"), &module) != MST_OK) return false;
+    if (!context) context = module->open(&config, why);
+    if (!context) fail_msg("%s", why);
+    assert_true(connect_sockets("127.0.0.1", fds));
+    struct msi_tls *tls[2];
+    for (int i = 0; i < 2; i++) {
+        struct msi_tls_begin begin = {.fd = fds[i], .server = i, .ahead = true, .host = "", .psk = psk};
+        assert_non_null(tls[i] = module->begin(context, &begin));
+    }
+    for (int done = 0, i = 0; done < 2; i = !i) {
+        enum msi_tls_state state = module->handshake(tls[i], why);
+        if (state == MSI_TLS_FAILED) fail_msg("%s", why);
+        done = state == MSI_TLS_DONE ? done + 1 : 0;
+    }
+    ends->host = "127.0.0.1";
+    for (int i = 0; i < 2; i++)
+        assert_ok(msi_link_open_tcp((struct msi_stream){fds[i], tls[i]}, &ends->end[i]));
     return true;
 }
 
@@ -188,6 +219,7 @@ static const struct link_base link_bases[] = {
     {"shm", open_shm, true},
     {"tcp over IPv4", open_tcp4, true},
     {"tcp over IPv6", open_tcp6, true},
+    {"tcp with TLS", open_tls, true},
     {"shm, CMA", open_cma, true},
     {"shm, wide", open_wide, true},
     {"multi_socket", open_several, true},

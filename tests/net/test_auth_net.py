@@ -15,6 +15,25 @@ PORT = 29400
 BUILD = os.environ.get("MUSTER_BUILD_DIR", "build")
 SUMS = os.path.join(BUILD, "bin", "tests", "sums")
 NONE = {"HOME": "", "XDG_CONFIG_HOME": ""}
+MODULE = os.path.join(os.environ.get("MUSTER_BACKEND_PATH", ""), "mst_tls.so")
+
+# Reads every packet of a host until its standard input ends. Writes how many there were with data, and how many had
+# a key of the store, or a run of equal numbers, in them.
+CAPTURE = """
+import select, socket, struct, sys
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 25)
+print("ready", flush=True)
+n = plain = 0
+while True:
+    ready = select.select([packets, sys.stdin], [], [])[0]
+    if packets not in ready:
+        break
+    data = packets.recv(1 << 17)
+    n += len(data) > 200
+    plain += b"muster/" in data or struct.pack("<8f", *(1.0 + i for i in range(7)), 1.0) in data
+print(n, plain, flush=True)
+"""
 
 
 class Secrets(ToolTest):
@@ -109,6 +128,31 @@ class Secrets(ToolTest):
             self.assertEqual(status == 0, right, err)
         store.process.terminate()
         store.finish()
+
+    def capture(self, env):
+        """Runs a job of two hosts: the number of packets, and of those that can be read."""
+        sniffer = self.spawn(
+            *self.spaces.inside("b"), sys.executable, "-c", CAPTURE, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.assertEqual(sniffer.stdout.readline(), b"ready\n")
+        self.job(env, env)
+        out, _ = sniffer.communicate(timeout=60)
+        return map(int, out.split())
+
+    @unittest.skipUnless(os.path.exists(MODULE), "the module for TLS was not built (libssl-dev)")
+    def test_tls_hides_what_is_sent(self):
+        env = {**self.home("shared"), "MUSTER_BACKEND_PATH": os.path.dirname(MODULE)}
+        packets, readable = self.capture(env)
+        self.assertGreater(readable, 10, packets)
+        packets, readable = self.capture({**env, "MUSTER_TLS": "1"})
+        self.assertGreater(packets, 10)
+        self.assertEqual(readable, 0, packets)
+
+    @unittest.skipUnless(os.path.exists(MODULE), "the module for TLS was not built (libssl-dev)")
+    def test_tls_on_one_host(self):
+        home = {**self.home("one", "a secret of both"), "MUSTER_BACKEND_PATH": os.path.dirname(MODULE)}
+        self.refused({**home, "MUSTER_TLS": "1"}, home, "uses TLS, but this process does not")
+        self.refused(home, {**home, "MUSTER_TLS": "1"}, "does not use TLS, but this process does")
 
     def test_an_open_store_warns(self):
         store = self.begin("a", self.home("one"), MUSTER, "store", "serve", "--open", "--host", "10.77.0.1", "--port", PORT)

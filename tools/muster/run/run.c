@@ -187,6 +187,7 @@ static struct survive_options read_survive(const struct run_options *o) {
 /* Launchers that were started by hand on several nodes do not make a secret: each would make another one. */
 static mst_status open_secret(struct launch *l, const struct run_options *o) {
     if (o->open_store) setenv("MUSTER_STORE_OPEN", "1", 1);
+    if (o->tls) setenv("MUSTER_TLS", "1", 1);
     bool by_hand = l->rendezvous.multi_node && l->hosts.hosts.n == 0;
     return by_hand && !o->agent_secret ? MST_OK : run_secret_open(o->agent_secret, l->secret);
 }

@@ -100,6 +100,10 @@ static const struct opt options[] = {
      "let clients use the store without authentication, as PyTorch's do: who\n"
      "reaches its port can read and change it",
      FIELD(open_store)},
+    {"tls", 0, OPT_FLAG | OPT_STAYS_HERE, NULL,
+     "encrypt connections to the store and between ranks (TLS 1.3); set\n"
+     "MUSTER_TLS=1 for other commands that use the store",
+     FIELD(tls)},
     {"standalone", 0, OPT_FLAG | OPT_STAYS_HERE, NULL, "one node and a free port, which is the default",
      FIELD(standalone)},
     {"rdzv-backend", 0, OPT_STRING, "c10d|static", "accepted as by torchrun; both mean the same here",

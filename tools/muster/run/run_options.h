@@ -32,6 +32,7 @@ struct run_options {
     bool verbose;
     bool standalone;
     bool open_store;
+    bool tls;
     bool agent_secret;            /* internal: the secret of the job comes on a descriptor */
     const char *hosts, *hostfile; /* at most one of the two */
     const char *ssh, *remote_muster;
