@@ -8,7 +8,7 @@ build=(gcc:gcc make:make cmake:cmake pkg-config:pkg-config libc6-dev libuv1-dev)
 check=(g++:g++ clang:clang clang-format:clang-format clang-tidy:clang-tidy python3:python3 mandoc:mandoc)
 test=(libcmocka-dev libclang-rt-dev iproute2:ip man-db:man)
 # Other libraries for interoperability tests, a browser and shells; tests without their package are skipped.
-optional=(python3-torch openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev slurm-wlm munge openssh-client openssh-server
+optional=(libssl-dev openssl:openssl python3-torch openmpi-bin libopenmpi-dev mpich libmpich-dev libgloo-dev slurm-wlm munge openssh-client openssh-server
     chromium:chromium zsh:zsh fish:fish)
 
 case "${1-}" in

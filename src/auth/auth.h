@@ -61,9 +61,9 @@ void msi_auth_drop(struct msi_auth_conn *conn);
 mst_status msi_auth_run(struct msi_auth_conn *conn, const struct msi_wait *wait, const char *peer);
 
 /*
- * The failure of a client that was refused: MST_ERR_CONFIG if secrets, addresses or TLS differ, MST_ERR_VERSION,
- * MST_ERR_UNREACHABLE if the connection was closed, else MST_ERR_PROTOCOL. peer names the other end, as "the
- * store at host:port".
+ * The failure of a client that was refused: MST_ERR_CONFIG if secrets, addresses or TLS differ,
+ * MST_ERR_VERSION, MST_ERR_UNREACHABLE if the connection was closed, else MST_ERR_PROTOCOL. peer names the
+ * other end, as "the store at host:port".
  */
 mst_status msi_auth_fail(const struct msi_auth_conn *conn, const char *peer);
 

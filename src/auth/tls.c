@@ -13,7 +13,7 @@ mst_status msi_tls_load(const char *path, const struct msi_tls_module **module) 
         return msi_fail(MST_ERR_UNSUPPORTED,
                         "build muster where libssl-dev is installed, or add the module's directory to "
                         "MUSTER_BACKEND_PATH",
-                        "MUSTER_TLS=1 needs the module mst_tls.so, which was not found");
+                        "TLS needs the module mst_tls.so, which was not found");
     /* Loaded again, it is the same. It is never unloaded. */
     void *loaded = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!loaded)

@@ -1,7 +1,7 @@
 /*
- * tcp.c - a link over a connected socket, with TLS or without. Bytes move directly between the socket and the posted buffers; one
- * system call serves several transfers. A small receive also reads ahead: the body with its head, the next
- * message with this one. Bytes read ahead are copied when they are received.
+ * tcp.c - a link over a connected socket, with TLS or without. Bytes move directly between the socket and the
+ * posted buffers; one system call serves several transfers. A small receive also reads ahead: the body with
+ * its head, the next message with this one. Bytes read ahead are copied when they are received.
  *
  * Without a posted receive, progress polls the socket from time to time to detect that the peer has closed
  * it.

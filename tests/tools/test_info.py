@@ -26,7 +26,7 @@ class Info(ToolTest):
     def test_text_and_json_agree(self):
         text, facts = self.info(), json.loads(self.info("--json"))
         self.check_form(text)
-        self.assertEqual(list(facts), ["build", "machine", "discovery", "network", "secret", "backends", "settings"])
+        self.assertEqual(list(facts), ["build", "machine", "discovery", "network", "secret", "tls", "backends", "settings"])
         self.assertEqual(re.findall(r"(?m)^[A-Z]\w+$", text), ["Machine", "Launcher", "Network", "Secret", "Backends"])
         self.assertTrue(text.startswith(f"muster {facts['build']['version']} "))
         self.assertRegex(text, rf"processor +{re.escape(facts['machine']['cpu'])}\n")
@@ -68,6 +68,12 @@ class Info(ToolTest):
             self.assertIn("other users can access it", facts["secret"]["error"])
             self.assertIn("other users can access it", " ".join(text.split()))
             self.assertNotIn(value, text + str(facts))
+
+    def test_tls(self):
+        for env, on, said in (({}, False, "MUSTER_TLS=1"), ({"MUSTER_TLS": "1"}, True, "on, with the secret")):
+            text, facts = self.info(env=env), json.loads(self.info("--json", env=env))
+            self.assertEqual((facts["tls"]["on"], facts["tls"]["certificates"]), (on, False))
+            self.assertIn(said if facts["tls"]["available"] else "mst_tls.so", " ".join(text.split()))
 
     def test_settings(self):
         text = self.info("--env", env={"MUSTER_SLOW_S": "3"})

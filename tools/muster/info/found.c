@@ -4,6 +4,7 @@
  */
 #include "auth/secret.h"
 #include "auth/sha256.h"
+#include "auth/tls.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "base/table.h"
@@ -178,6 +179,15 @@ static void add_secret(struct msi_json_out *out, const struct msi_settings *sett
     msi_wipe(&secret, sizeof secret);
 }
 
+static void add_tls(struct msi_json_out *out, const struct msi_settings *settings) {
+    const struct msi_tls_module *module;
+    msi_json_member_object(out, "tls");
+    msi_json_member_bool(out, "available", msi_tls_load(settings->backend_path, &module) == MST_OK);
+    msi_json_member_bool(out, "on", settings->tls);
+    msi_json_member_bool(out, "certificates", settings->tls_cert[0] != 0);
+    msi_json_put_object_end(out);
+}
+
 void info_add_found(struct msi_json_out *out, const struct msi_settings *settings) {
     struct msi_address master;
     add_build(out);
@@ -185,6 +195,7 @@ void info_add_found(struct msi_json_out *out, const struct msi_settings *setting
     bool has_master = add_discovery(out, &master);
     add_network(out, settings, has_master ? &master : NULL);
     add_secret(out, settings);
+    add_tls(out, settings);
     info_add_backends(out);
 }
 
@@ -274,6 +285,13 @@ static void print_network(const struct msi_settings *settings, const struct msi_
     print_line("address", text);
 }
 
+static const char *describe_tls(const struct msi_settings *settings) {
+    const struct msi_tls_module *module;
+    if (msi_tls_load(settings->backend_path, &module) != MST_OK) return mst_last_error()->message;
+    if (!settings->tls) return "off; MUSTER_TLS=1 turns it on";
+    return settings->tls_cert[0] ? "on, with certificates" : "on, with the secret";
+}
+
 static void print_secret(const struct msi_settings *settings) {
     struct msi_secret secret = {.where = ""};
     mst_status st = msi_secret_load(settings->secret_file, false, &secret);
@@ -286,7 +304,7 @@ static void print_secret(const struct msi_settings *settings) {
     } else if (!secret.exists) {
         print_line("state", "does not exist; it is made at the first use");
     }
-    print_line("used by", "no connection yet");
+    print_line("TLS", describe_tls(settings));
     msi_wipe(&secret, sizeof secret);
 }
 
