@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "bootstrap/report.h"
-#include "group/world.h"
+#include "group/recover.h"
 #include "os/exit.h"
 #include "wire/cursor.h"
 
@@ -260,9 +260,12 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
         struct msi_str events = msi_store_reply_value(&x), text = events;
         pthread_mutex_lock(&world->lock);
         struct msi_event event;
-        for (int order = 1; msi_event_next(&text, &event); order++)
-            if (event.rank < world->size && event.rank != world->rank && !world->lost_ranks[event.rank].order)
+        for (int order = 1; msi_event_next(&text, &event); order++) {
+            if (event.rank == world->rank)
+                world->excluded |= event.kind == 'D';
+            else if (event.rank < world->size && !world->lost_ranks[event.rank].order)
                 world->lost_ranks[event.rank] = (struct msi_lost_rank){event.kind, order, event.silent};
+        }
         world->events_seen = (int64_t)events.n;
         pthread_mutex_unlock(&world->lock);
     }
@@ -286,8 +289,9 @@ mst_status msi_group_fail_lost(const mst_group *group, int rank, char event) {
     char show[96];
     const struct msi_member *m = &group->world->members.members[rank];
     pthread_mutex_lock(&group->world->lock);
-    bool silent = group->world->lost_ranks[rank].silent;
+    bool silent = group->world->lost_ranks[rank].silent, excluded = group->world->excluded;
     pthread_mutex_unlock(&group->world->lock);
+    if (excluded) return msi_group_fail_excluded(group);
     if (event == 'D' && msi_world_keeps_store(group->world))
         msi_exit_not_before(msi_deadline(MSI_EXIT_DELAY_MS)); /* the others must be able to read it, too */
     if (silent) return fail_silent(group, rank);

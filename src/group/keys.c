@@ -63,6 +63,13 @@ bool msi_world_has_events(struct msi_world *world) {
     return some;
 }
 
+bool msi_world_excludes(struct msi_world *world) {
+    pthread_mutex_lock(&world->lock);
+    bool excluded = world->excluded;
+    pthread_mutex_unlock(&world->lock);
+    return excluded;
+}
+
 char msi_world_rank_event(struct msi_world *world, int rank) {
     pthread_mutex_lock(&world->lock);
     char event = world->lost_ranks[rank].order ? world->lost_ranks[rank].event : 0;

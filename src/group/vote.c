@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "bootstrap/report.h"
 #include "group/choice.h"
+#include "group/recover.h"
 #include "wire/recovery.h"
 
 #include <stdio.h>
@@ -90,6 +91,7 @@ static mst_status look(struct vote_state *s, struct msi_str line, const struct m
     int skip = line.n ? 0 : 1;
     /* A lost rank writes nothing more: the events are read before the lines. */
     mst_status st = msi_world_read_events(world, wait);
+    if (st == MST_OK && msi_world_excludes(world)) return msi_group_fail_excluded(s->vote->group);
     if (st == MST_OK) st = msi_world_exec(world, wait, x + skip, (size_t)(3 - skip));
     if (st == MST_OK) {
         struct msi_str result = msi_store_reply_value(&x[1]);

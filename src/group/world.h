@@ -78,6 +78,7 @@ struct msi_world {
     struct msi_lost_rank *lost_ranks; /* by rank */
     int noted;                        /* losses that this rank has found out without the store */
     int64_t events_seen;              /* bytes of the world's events that lost_ranks covers */
+    bool excluded;                    /* the store has reported this rank as lost */
 };
 
 /* One communicator for each backend. A failed one is replaced when its backend is chosen again. */
@@ -333,6 +334,8 @@ mst_status msi_world_fail_store(struct msi_world *world);
 mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait *wait);
 /* The event of a lost rank, as in struct msi_lost_rank; 0: not lost, as far as events were read. */
 char msi_world_rank_event(struct msi_world *world, int rank);
+/* Has the store reported this rank as lost, as far as events were read? Then others go on without it. */
+bool msi_world_excludes(struct msi_world *world);
 /* Has a rank died or left, as far as events were read? */
 bool msi_world_has_events(struct msi_world *world);
 /*

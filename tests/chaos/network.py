@@ -262,6 +262,9 @@ class Judge:
         if self.trial.fault not in SPLITS:
             return s.culprit in self.ends
         others = [host for host in NAMES if host not in self.side(s.rank)]
+        # A host that returns after the others have given it up learns from them that it is lost.
+        if self.trial.restored and re.search("does not answer|count it as lost", s.message):
+            return True
         if s.culprit >= 0:
             return self.hosts[s.culprit] in others
         return any(re.search(rf"\bhost-{host}\b|{re.escape(ADDRESS[host])}\b", s.message) for host in others)

@@ -286,6 +286,27 @@ class RecoverHere(RecoverTest):
         self.all_ok([second], "init", "who:2/3", "sum", within=10 * SOON)
         self.end(*ranks, second)
 
+    def test_a_rank_that_counts_as_lost(self):
+        """The others have ended when a rank returns that the store has reported as lost: it does not go on alone."""
+        ranks = self.world(*[("sum", "hold", "sum", "world", "sum")] * 2, ("sum", "hold", "world", "shrink"))
+        self.all_ok(ranks, "sum")
+        port = self.at["MASTER_PORT"]
+        events = next(key for key in self.keys(f"tcp://127.0.0.1:{port}") if key.endswith("/rank/2"))[: -len("rank/2")] + "events"
+        status, _ = self.run_tool("store", "append", "--port", port, events, "D 2 silent\n")
+        self.assertEqual(status, 0)
+        for rank in ranks[:2]:
+            rank.resume()
+        self.all_lose(ranks[:2], "sum", 2)
+        self.all_ok(ranks[:2], "world", "sum")
+        self.assert_ends(*ranks[:2])
+        ranks[2].resume()
+        for action in ("world", "shrink"):
+            if self.hosted:  # rank 0 has ended with the store
+                self.assert_failed(ranks[2].step(action), "MST_ERR_STORE_LOST")
+            else:
+                self.assert_failed(ranks[2].step(action), "MST_ERR_PEER_LOST", "go on without this rank")
+        self.end(ranks[2])
+
     def test_many_deaths(self):
         """Ranks die one after the other while the others go on."""
         ranks = self.world(*[("loop:3000",)] * 8)
