@@ -77,8 +77,8 @@ struct msi_world {
     size_t n_counts;
     struct msi_lost_rank *lost_ranks; /* by rank */
     int noted;                        /* losses that this rank has found out without the store */
-    int64_t events_seen;              /* bytes of the world's events that lost_ranks covers */
     bool excluded;                    /* the store has reported this rank as lost */
+    int64_t events_seen;              /* bytes of the world's events that lost_ranks covers */
 };
 
 /* One communicator for each backend. A failed one is replaced when its backend is chosen again. */
