@@ -46,7 +46,7 @@ def main():
         run, report = argument.split("=", 1)
         for case in ET.parse(report).iter("testcase"):
             name = f"{run}: {case.get('name')}"
-            if name in results and judge(case)[0] != "failed":
+            if name in results and results[name][0] == "failed" and judge(case)[0] != "failed":
                 once.append(name)
             results[name] = judge(case)
 

@@ -47,7 +47,7 @@ run_tests() { # preset, build directory
     reports+=("$1=$report")
     if [[ -s $failed ]] && (($(wc -l <"$failed") <= 2)); then
         ctest --preset "$1" --rerun-failed --output-junit "$again" --test-output-size-passed 65536
-        reports+=("$1=$again")
+        if [[ -s $again ]]; then reports+=("$1=$again"); fi
     fi
     return 0
 }

@@ -3,15 +3,17 @@
  *
  * A session encrypts into a buffer of its own, up to BATCH bytes at a time, and sends that with one system
  * call. Bytes count as sent when the buffer is empty again. OpenSSL's own socket functions are not used: they
- * need a call for each record, and raise SIGPIPE.
+ * need a call for each record, and raise SIGPIPE. A session does not need its context once it has begun.
  */
 #include "auth/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +21,11 @@
 
 enum {
     RECORD = SSL3_RT_MAX_PLAIN_LENGTH,
-    OVERHEAD = 64,                                       /* of a record, at most */
-    BATCH = 8 * RECORD,                                  /* plaintext bytes that are sent with one call */
-    OUT = BATCH + BATCH / RECORD * OVERHEAD + 16 * 1024, /* also fits a handshake with certificates */
-    AHEAD = 8 * RECORD,                                  /* bytes to read with one call */
+    BATCH = 8 * RECORD,        /* plaintext bytes that are sent with one call */
+    AHEAD = 8 * RECORD,        /* bytes to read with one call */
     GATHER_BELOW = RECORD / 2, /* smaller parts are copied, so that several share a record */
+    OUT_LEAST = RECORD + 1024,
+    MAC = 32,
 };
 
 static const char cipher_name[] = "TLS_AES_128_GCM_SHA256";
@@ -32,7 +34,6 @@ static const unsigned char identity[] = {'m', 'u', 's', 't', 'e', 'r'}; /* of th
 
 struct msi_tls_context {
     SSL_CTX *ssl;
-    BIO_METHOD *method;
     bool certificates;
     uint64_t rekey;
     char name[256];
@@ -41,18 +42,30 @@ struct msi_tls_context {
 struct session {
     struct msi_tls tls;
     SSL *ssl;
-    const struct msi_tls_context *context;
     int fd;
-    bool server, confirmed;
-    int error; /* errno of the last system call */
+    bool server, told, confirmed;  /* in the handshake: has sent its MAC, has verified the other one */
+    int error;                     /* errno of the last system call */
+    int read_failed, write_failed; /* the errno to report from now on, or END; 0: none */
     unsigned char psk[MSI_TLS_PSK];
-    uint64_t since_rekey;   /* bytes */
-    size_t held;            /* plaintext bytes in out that send has not counted */
-    size_t out_at, out_end; /* what is left to send of out */
-    unsigned char out[OUT], gathered[RECORD];
+    uint64_t rekey, since_rekey; /* bytes */
+    size_t held;                 /* plaintext bytes in out that send has not counted */
+    unsigned char *out;          /* encrypted bytes; NULL: none */
+    size_t out_at, out_end;      /* what is left to send of out */
+    size_t out_size;
+    unsigned char *gathered; /* RECORD bytes; NULL: not needed yet */
 };
 
-/* Sends what is left of out; true: nothing is. */
+enum { END = -1 }; /* of the stream */
+
+static BIO_METHOD *method; /* of all sessions */
+
+static void free_out(struct session *s) {
+    free(s->out);
+    s->out = NULL;
+    s->out_size = 0;
+}
+
+/* Sends what is left of out; true: nothing is. Links keep the buffer; the store has many idle connections. */
 static bool flush(struct session *s) {
     while (s->out_at < s->out_end) {
         ssize_t n = send(s->fd, s->out + s->out_at, s->out_end - s->out_at, MSG_NOSIGNAL);
@@ -61,12 +74,19 @@ static bool flush(struct session *s) {
         s->out_at += (size_t)n;
     }
     s->out_at = s->out_end = 0;
+    if (s->out && !SSL_get_read_ahead(s->ssl)) free_out(s);
     return true;
 }
 
 static int bio_write(BIO *bio, const char *data, int n) {
     struct session *s = BIO_get_data(bio);
-    if ((size_t)n > sizeof s->out - s->out_end) return -1;
+    if ((size_t)n > s->out_size - s->out_end) {
+        size_t size = 2 * s->out_size + (size_t)n + OUT_LEAST;
+        unsigned char *more = realloc(s->out, size);
+        if (!more) return -1;
+        s->out = more;
+        s->out_size = size;
+    }
     memcpy(s->out + s->out_end, data, (size_t)n);
     s->out_end += (size_t)n;
     return n;
@@ -74,10 +94,12 @@ static int bio_write(BIO *bio, const char *data, int n) {
 
 static int bio_read(BIO *bio, char *data, int n) {
     struct session *s = BIO_get_data(bio);
+    ssize_t got;
     BIO_clear_retry_flags(bio);
-    ssize_t got = recv(s->fd, data, (size_t)n, 0);
+    do got = recv(s->fd, data, (size_t)n, 0);
+    while (got < 0 && errno == EINTR);
     s->error = got < 0 ? errno : 0;
-    if (s->error == EAGAIN || s->error == EINTR) BIO_set_retry_read(bio);
+    if (s->error == EAGAIN) BIO_set_retry_read(bio);
     return (int)got;
 }
 
@@ -143,23 +165,18 @@ static bool use_certificates(struct msi_tls_context *c, const struct msi_tls_con
 static void close_context(struct msi_tls_context *c) {
     if (!c) return;
     SSL_CTX_free(c->ssl);
-    BIO_meth_free(c->method);
     free(c);
 }
 
 static bool set_up(struct msi_tls_context *c, const struct msi_tls_config *config, char *why) {
     c->ssl = SSL_CTX_new(TLS_method());
-    c->method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "muster");
-    if (!c->ssl || !c->method || !BIO_meth_set_write(c->method, bio_write) ||
-        !BIO_meth_set_read(c->method, bio_read) || !BIO_meth_set_ctrl(c->method, bio_control) ||
-        !SSL_CTX_set_min_proto_version(c->ssl, TLS1_3_VERSION) ||
+    if (!c->ssl || !SSL_CTX_set_min_proto_version(c->ssl, TLS1_3_VERSION) ||
         !SSL_CTX_set_ciphersuites(c->ssl, cipher_name) || !SSL_CTX_set_num_tickets(c->ssl, 0) ||
         !SSL_CTX_set_session_id_context(c->ssl, identity, sizeof identity)) {
         explain(why, "OpenSSL cannot be used");
         return false;
     }
     SSL_CTX_set_session_cache_mode(c->ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_options(c->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(c->ssl, SSL_MODE_RELEASE_BUFFERS);
     if (*config->certificate) return use_certificates(c, config, why);
     SSL_CTX_set_psk_use_session_callback(c->ssl, use_psk);
@@ -182,6 +199,8 @@ static struct msi_tls_context *open_context(const struct msi_tls_config *config,
 static void close_session(struct msi_tls *tls) {
     struct session *s = (struct session *)tls;
     SSL_free(s->ssl);
+    free_out(s);
+    free(s->gathered);
     OPENSSL_cleanse(s->psk, sizeof s->psk);
     free(s);
 }
@@ -198,14 +217,14 @@ static bool expect_name(SSL *ssl, const char *name) {
 static ssize_t receive(struct msi_tls *tls, const struct iovec *parts, size_t n);
 static ssize_t transmit(struct msi_tls *tls, const struct iovec *parts, size_t n);
 static ssize_t peek(struct msi_tls *tls, void *data, size_t n);
-static bool holds(const struct msi_tls *tls);
+static size_t held(const struct msi_tls *tls);
 
 static const struct msi_tls_ops ops = {
-    .recv = receive, .send = transmit, .peek = peek, .holds = holds, .close = close_session};
+    .recv = receive, .send = transmit, .peek = peek, .held = held, .close = close_session};
 
 static struct msi_tls *begin_session(struct msi_tls_context *c, const struct msi_tls_begin *begin) {
     struct session *s = calloc(1, sizeof *s);
-    BIO *bio = s ? BIO_new(c->method) : NULL;
+    BIO *bio = s ? BIO_new(method) : NULL;
     if (bio) s->ssl = SSL_new(c->ssl);
     if (!bio || !s->ssl) {
         BIO_free(bio);
@@ -213,7 +232,7 @@ static struct msi_tls *begin_session(struct msi_tls_context *c, const struct msi
         return NULL;
     }
     s->tls.ops = &ops;
-    s->context = c;
+    s->rekey = c->rekey;
     s->fd = begin->fd;
     s->server = begin->server;
     memcpy(s->psk, begin->psk, sizeof s->psk);
@@ -251,49 +270,74 @@ static enum msi_tls_state fail_handshake(struct session *s, int result, char *wh
                  X509_verify_cert_error_string(verdict));
     else
         explain(why, "");
+    ERR_clear_error();
     return MSI_TLS_FAILED;
 }
 
-/* The server's byte after the handshake tells the client that its certificate is accepted. */
-static int confirm(struct session *s) {
-    char byte = 0;
-    int result = s->server ? SSL_write(s->ssl, &byte, 1) : SSL_read(s->ssl, &byte, 1);
-    s->confirmed = result == 1;
-    return result;
+/* The MAC of one end over this TLS session. */
+static bool make_mac(const struct session *s, bool server, unsigned char mac[MAC]) {
+    static const char label[] = "EXPORTER-muster";
+    unsigned char said[MAC + 1] = {server};
+    unsigned n = 0;
+    return SSL_export_keying_material(s->ssl, said + 1, MAC, label, strlen(label), NULL, 0, 0) == 1 &&
+           HMAC(EVP_sha256(), s->psk, sizeof s->psk, said, sizeof said, mac, &n) && n == MAC;
+}
+
+/* Sends the MAC of this end, and verifies that of the other; 1: both are done. */
+static int confirm(struct session *s, bool *wrong) {
+    unsigned char mac[MAC], theirs[MAC];
+    if (!make_mac(s, s->server, mac)) return 0;
+    int result = s->told ? 1 : SSL_write(s->ssl, mac, MAC);
+    if (result <= 0) return result;
+    s->told = true;
+    result = SSL_read(s->ssl, theirs, MAC);
+    if (result <= 0) return result;
+    *wrong = result != MAC || !make_mac(s, !s->server, mac) || CRYPTO_memcmp(mac, theirs, MAC) != 0;
+    s->confirmed = !*wrong;
+    return !*wrong;
 }
 
 static enum msi_tls_state handshake(struct msi_tls *tls, char *why) {
     struct session *s = (struct session *)tls;
+    bool wrong = false;
     ERR_clear_error();
     int result = SSL_do_handshake(s->ssl);
-    if (result == 1 && !s->confirmed) result = confirm(s);
-    enum msi_tls_state state = result == 1 ? MSI_TLS_DONE : fail_handshake(s, result, why);
-    if (state == MSI_TLS_CLOSED || flush(s)) return state;
-    if (state == MSI_TLS_FAILED) return state; /* the other end may miss the alert */
-    return errno == EAGAIN ? MSI_TLS_WRITES : MSI_TLS_CLOSED;
+    if (result == 1 && !s->confirmed) result = confirm(s, &wrong);
+    enum msi_tls_state state = MSI_TLS_DONE;
+    if (wrong) {
+        snprintf(why, MSI_TLS_WHY, "the other end of TLS is not the one that has authenticated");
+        state = MSI_TLS_FAILED;
+    } else if (result != 1) {
+        state = fail_handshake(s, result, why);
+    }
+    if (state != MSI_TLS_CLOSED && !flush(s) && state != MSI_TLS_FAILED) /* the other end may miss an alert */
+        state = errno == EAGAIN ? MSI_TLS_WRITES : MSI_TLS_CLOSED;
+    if (state == MSI_TLS_DONE) OPENSSL_cleanse(s->psk, sizeof s->psk);
+    return state;
 }
 
-/* What to report if no byte was read. */
-static ssize_t report(struct session *s, int result) {
-    switch (SSL_get_error(s->ssl, result)) {
-    case SSL_ERROR_WANT_READ:
-        errno = EAGAIN;
-        return -1;
-    case SSL_ERROR_ZERO_RETURN:
-        return 0;
-    case SSL_ERROR_SYSCALL:
-        errno = s->error;
-        return s->error ? -1 : 0;
-    default:
-        errno = EBADMSG; /* somebody has altered the bytes */
-        return -1;
-    }
+/* After a read without success: what later reads report. The kernel reports an error of a socket once. */
+static void note_failure(struct session *s, int result) {
+    int kind = SSL_get_error(s->ssl, result);
+    if (kind == SSL_ERROR_ZERO_RETURN || (kind == SSL_ERROR_SYSCALL && !s->error))
+        s->read_failed = END;
+    else if (kind == SSL_ERROR_SYSCALL)
+        s->read_failed = s->error;
+    else if (kind != SSL_ERROR_WANT_READ)
+        s->read_failed = EBADMSG; /* somebody has altered the bytes */
+    ERR_clear_error();
+}
+
+static ssize_t report(const struct session *s) {
+    errno = s->read_failed ? s->read_failed : EAGAIN;
+    return s->read_failed == END ? 0 : -1;
 }
 
 static ssize_t receive(struct msi_tls *tls, const struct iovec *parts, size_t n) {
     struct session *s = (struct session *)tls;
     bool ahead = SSL_get_read_ahead(s->ssl);
     ssize_t got = 0;
+    if (s->read_failed) return report(s);
     ERR_clear_error();
     for (size_t i = 0; i < n; i++) {
         size_t done = 0;
@@ -302,7 +346,10 @@ static ssize_t receive(struct msi_tls *tls, const struct iovec *parts, size_t n)
             /* Else the rest of a record would be left, which poll does not report. */
             if (got && !ahead && room < RECORD) return got;
             int result = SSL_read_ex(s->ssl, (char *)parts[i].iov_base + done, room, &k);
-            if (result != 1) return got ? got : report(s, result);
+            if (result != 1) {
+                note_failure(s, result);
+                return got ? got : report(s);
+            }
             done += k;
             got += (ssize_t)k;
         }
@@ -313,9 +360,12 @@ static ssize_t receive(struct msi_tls *tls, const struct iovec *parts, size_t n)
 static ssize_t peek(struct msi_tls *tls, void *data, size_t n) {
     struct session *s = (struct session *)tls;
     size_t k;
+    if (s->read_failed) return report(s);
     ERR_clear_error();
     int result = SSL_peek_ex(s->ssl, data, n, &k);
-    return result == 1 ? (ssize_t)k : report(s, result);
+    if (result == 1) return (ssize_t)k;
+    note_failure(s, result);
+    return report(s);
 }
 
 /* Where the next bytes to send are. */
@@ -332,7 +382,8 @@ static void skip(struct place *at, size_t bytes) {
     at->done += bytes;
 }
 
-/* The plaintext of the next record: a piece of a large part, or several small parts, copied. */
+/* The plaintext of the next record: a piece of a large part, or several small parts, copied. NULL: there is
+ * no memory. */
 static const void *next_record(struct session *s, const struct place *from, size_t *len) {
     struct place at = *from;
     const struct iovec *part = &at.parts[at.i];
@@ -340,6 +391,8 @@ static const void *next_record(struct session *s, const struct place *from, size
         *len = part->iov_len - at.done < RECORD ? part->iov_len - at.done : RECORD;
         return (const char *)part->iov_base + at.done;
     }
+    if (!s->gathered) s->gathered = malloc(RECORD);
+    if (!s->gathered) return NULL;
     for (*len = 0; *len < RECORD && at.i < at.n;) {
         size_t k = at.parts[at.i].iov_len - at.done;
         if (k > RECORD - *len) k = RECORD - *len;
@@ -352,14 +405,15 @@ static const void *next_record(struct session *s, const struct place *from, size
 
 /* Encrypts up to BATCH bytes; false: OpenSSL has failed. */
 static bool encrypt(struct session *s, struct place *at) {
-    if (s->since_rekey >= s->context->rekey) {
+    if (s->since_rekey >= s->rekey) {
         if (!SSL_key_update(s->ssl, SSL_KEY_UPDATE_NOT_REQUESTED)) return false;
         s->since_rekey = 0;
     }
     while (at->i < at->n && s->held + RECORD <= BATCH) {
         size_t len, written;
         const void *data = next_record(s, at, &len);
-        if (len && (SSL_write_ex(s->ssl, data, len, &written) != 1 || written != len)) return false;
+        if (!data || (len && (SSL_write_ex(s->ssl, data, len, &written) != 1 || written != len)))
+            return false;
         skip(at, len);
         s->held += len;
         s->since_rekey += len;
@@ -372,20 +426,26 @@ static ssize_t transmit(struct msi_tls *tls, const struct iovec *parts, size_t n
     struct place at = {.parts = parts, .n = n};
     ssize_t sent = 0;
     ERR_clear_error();
-    skip(&at, s->held); /* these were encrypted before */
-    for (;;) {
-        if (!flush(s)) return sent ? sent : -1;
+    skip(&at, s->held);                                 /* these were encrypted before */
+    if (at.i == n && at.done) s->write_failed = EPROTO; /* they are not sent again: rule 1 of stream.h */
+    while (!s->write_failed) {
+        if (!flush(s)) {
+            if (errno == EAGAIN) return sent ? sent : -1;
+            s->write_failed = errno;
+            break;
+        }
         sent += (ssize_t)s->held;
         s->held = 0;
         if (at.i == n) return sent;
-        if (encrypt(s, &at)) continue;
-        errno = EPROTO;
-        return -1;
+        if (!encrypt(s, &at)) s->write_failed = EPROTO;
     }
+    ERR_clear_error();
+    errno = s->write_failed;
+    return sent ? sent : -1;
 }
 
-static bool holds(const struct msi_tls *tls) {
-    return ((const struct session *)tls)->held > 0;
+static size_t held(const struct msi_tls *tls) {
+    return ((const struct session *)tls)->held;
 }
 
 static const struct msi_tls_module module = {.version = MSI_TLS_VERSION,
@@ -394,10 +454,20 @@ static const struct msi_tls_module module = {.version = MSI_TLS_VERSION,
                                              .begin = begin_session,
                                              .handshake = handshake};
 
+/* Threads of muster may use OpenSSL until the process has ended. */
+static void initialize(void) {
+    if (!OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL)) return;
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "muster");
+    if (!method) return;
+    BIO_meth_set_write(method, bio_write);
+    BIO_meth_set_read(method, bio_read);
+    BIO_meth_set_ctrl(method, bio_control);
+}
+
 __attribute__((visibility("default"))) msi_tls_give mst_tls_module;
 
 const struct msi_tls_module *mst_tls_module(unsigned version) {
-    /* Threads of muster may use OpenSSL until the process has ended. */
-    if (version != MSI_TLS_VERSION || !OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL)) return NULL;
-    return &module;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialize);
+    return version == MSI_TLS_VERSION && method ? &module : NULL;
 }

@@ -146,7 +146,8 @@ static enum msi_handshake_state progress_tls(struct msi_auth_conn *conn) {
                                             .ahead = h->config.role == MSI_ROLE_LINK,
                                             .host = conn->host,
                                             .psk = psk};
-        snprintf(conn->tls_why, sizeof conn->tls_why, "no memory");
+        snprintf(conn->tls_why, sizeof conn->tls_why, "no session for %s can be made",
+                 conn->host ? conn->host : "this client");
         if (msi_handshake_key(h, MSI_KEY_TLS, psk))
             conn->tls = conn->auth->tls->begin(conn->auth->tls_context, &begin);
         msi_wipe(psk, sizeof psk);
@@ -247,6 +248,9 @@ static mst_status fail_addresses(const struct msi_auth_conn *conn, const char *p
 /* The server tells in its answer whether it has a secret; it gives no answer if it refuses the hello. */
 static mst_status fail_without_secret(const struct msi_auth_conn *conn, const char *peer) {
     const struct msi_handshake *h = &conn->handshake;
+    if (h->config.key && h->config.tls)
+        return msi_fail(MST_ERR_CONFIG, secret_remedy, "TLS needs a secret at both ends, and %s has none",
+                        peer);
     if (h->config.key)
         return msi_fail(
             MST_ERR_CONFIG, secret_remedy,

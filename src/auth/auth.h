@@ -46,7 +46,7 @@ struct msi_auth_conn {
     char tls_why[MSI_TLS_WHY]; /* with the code TLS_FAILED */
 };
 
-/* context NULL: zeros. Before: servers set judge and judge_context, clients host; tls is NULL. */
+/* context NULL: zeros. Before: servers set judge and judge_context, clients host. */
 void msi_auth_begin(struct msi_auth_conn *conn, struct msi_auth *auth, int fd, bool server,
                     enum msi_auth_role role, const uint8_t context[MSI_AUTH_CONTEXT_BYTES]);
 /* Sends and receives what is possible. After DONE or REFUSED nothing is left to send. */

@@ -146,15 +146,21 @@ static int count_from(const struct msi_gate *gate, const uint8_t from[16]) {
     return n;
 }
 
+/* Has it proved that it is a member? Then TLS follows. */
+static bool is_member(const struct slot *slot) {
+    return slot->begun && slot->conn.handshake.state == MSI_AUTH_DONE;
+}
+
 /* Is it not authenticated yet? In an open gate, a silent client may be served as it is. */
 static bool is_stranger(const struct msi_gate *gate, const struct slot *slot) {
-    return slot->fd >= 0 && (slot->begun || !gate->config.open);
+    return slot->fd >= 0 && !is_member(slot) && (slot->begun || !gate->config.open);
 }
 
 static bool may_evict(const struct slot *slot, int64_t now) {
     const struct msi_handshake *h = &slot->conn.handshake;
     bool silent = !slot->begun || (h->in_at == 0 && h->out_most == 0);
-    return slot->fd >= 0 && now - slot->since >= (silent ? SILENT_MS : PROMPT_MS) * INT64_C(1000000);
+    return slot->fd >= 0 && !is_member(slot) &&
+           now - slot->since >= (silent ? SILENT_MS : PROMPT_MS) * INT64_C(1000000);
 }
 
 /* Of those that may be closed, the oldest of the address that has most slots. */

@@ -95,7 +95,7 @@ struct msi_handshake {
     uint8_t detail;                 /* … the detail of the verdict */
     bool by_peer;                   /* the other end has refused */
     bool keyless;                   /* accepted by same_user */
-    bool peer_has_key, peer_tls;    /* as the other end says, */
+    bool peer_has_key, peer_tls;    /* as the other end says … */
     enum msi_secret_source peer_source;
     int step;
     size_t in_at, in_most, out_at, out_most;

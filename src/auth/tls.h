@@ -4,8 +4,11 @@
  * muster.
  *
  * TLS begins after the handshake of handshake.h, so strangers never reach OpenSSL. Its key is a PSK that is
- * derived from the secret and both nonces, or it uses certificates (MUSTER_TLS_CERT). The last byte of the
- * TLS handshake is one of the server, encrypted: with it the client knows that its certificate is accepted.
+ * derived from the secret and both nonces, or it uses certificates (MUSTER_TLS_CERT). At the end of the TLS
+ * handshake each end sends a MAC with the PSK over its role and a value that only the two ends of this TLS
+ * session know (exporter, RFC 8446 section 7.5). So with certificates, too, both ends are those that have
+ * authenticated, and the client knows that its certificate is accepted.
+ *
  * Neither end sends close_notify: muster's messages have lengths, and a connection that was cut off is an
  * error anyway.
  */

@@ -14,8 +14,8 @@ ssize_t msi_stream_peek(const struct msi_stream *stream, void *data, size_t n) {
     return stream->tls ? stream->tls->ops->peek(stream->tls, data, n) : msi_recv_peek(stream->fd, data, n);
 }
 
-bool msi_stream_holds(const struct msi_stream *stream) {
-    return stream->tls && stream->tls->ops->holds(stream->tls);
+size_t msi_stream_held(const struct msi_stream *stream) {
+    return stream->tls ? stream->tls->ops->held(stream->tls) : 0;
 }
 
 void msi_stream_close(struct msi_stream *stream) {

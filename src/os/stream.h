@@ -4,8 +4,8 @@
  * recv and send have the results of the system calls: the number of bytes, 0 at the end of the stream, or -1
  * with errno. With TLS there are two more rules:
  *
- *  1. send counts bytes once the kernel has their records. After EAGAIN the caller sends the same bytes
- *     again; more may follow them. A caller that does not want to must close the stream (msi_stream_holds).
+ *  1. send counts bytes once the kernel has their records. After EAGAIN the caller sends the first
+ *     msi_stream_held bytes again; others may follow them. Else it closes the stream.
  *  2. A session that reads ahead may hold bytes that poll does not report. Such a stream is polled only after
  *     recv has returned less than it was asked for.
  */
@@ -23,8 +23,8 @@ struct msi_tls_ops {
     ssize_t (*send)(struct msi_tls *tls, const struct iovec *parts, size_t n);
     /* Like recv, but the bytes stay. */
     ssize_t (*peek)(struct msi_tls *tls, void *data, size_t n);
-    /* Were bytes encrypted that send has not counted? */
-    bool (*holds)(const struct msi_tls *tls);
+    /* The bytes that were encrypted, and that send has not counted yet. */
+    size_t (*held)(const struct msi_tls *tls);
     /* Frees the session, not the socket. */
     void (*close)(struct msi_tls *tls);
 };
@@ -57,8 +57,8 @@ static inline ssize_t msi_stream_recv(const struct msi_stream *stream, void *dat
 ssize_t msi_stream_send(const struct msi_stream *stream, const void *data, size_t n);
 ssize_t msi_stream_peek(const struct msi_stream *stream, void *data, size_t n);
 
-/* After EAGAIN: must the same bytes be sent again? */
-bool msi_stream_holds(const struct msi_stream *stream);
+/* After EAGAIN: how many of the bytes must be sent again? */
+size_t msi_stream_held(const struct msi_stream *stream);
 
 /* Closes session and socket. Accepts one whose fd is -1, which it has afterwards. */
 void msi_stream_close(struct msi_stream *stream);

@@ -139,9 +139,10 @@ void msi_conn_doom(struct msi_conn *conn, const char *format, ...) {
         msi_log(store, WARN, "further bad connections to the store are not logged");
 }
 
-/* A TLS session stops when less than a record fits the buffer. */
+/* A TLS session stops when less than a record, READ_STEP, fits the buffer. */
 static bool may_have_more(const struct msi_conn *conn, ssize_t n, size_t room) {
-    return n == (ssize_t)room || (n > 0 && conn->stream.tls) || (n < 0 && errno == EINTR);
+    size_t left = n > 0 ? room - (size_t)n : room;
+    return left < (conn->stream.tls ? READ_STEP : 1) || (n < 0 && errno == EINTR);
 }
 
 /* One read; undrained if there may be more. */
@@ -241,7 +242,8 @@ void msi_conn_open(struct msi_server *server, struct msi_stream stream) {
 
 void msi_conn_apply_on_disconnect(struct msi_conn *conn) {
     struct msi_server *server = conn->server;
-    bool silent = conn->error && conn->error != ECONNRESET && conn->error != ECONNABORTED;
+    bool reset = conn->error == ECONNRESET || conn->error == ECONNABORTED, altered = conn->error == EBADMSG;
+    bool silent = conn->error && !reset && !altered && conn->error != EPROTO;
     const struct msi_buf *value =
         silent && conn->on_silence_value.len ? &conn->on_silence_value : &conn->on_disconnect_value;
     if (!conn->has_on_disconnect) return;

@@ -432,11 +432,9 @@ mst_status msi_store_conn_listen(struct msi_store_conn *conn, const struct msi_w
         if (conn->local || part.deadline > wait->deadline) part.deadline = wait->deadline;
         mst_status st = msi_wait_fd(&part, conn->stream.fd, events, "waiting for the store");
         if (st != MST_ERR_TIMEOUT || part.deadline == wait->deadline) return st;
-        conn->out.len = 0;
-        msi_store_encode(&conn->out, MSI_DIALECT_M, &nothing);
+        if (conn->out.len == 0) msi_store_encode(&conn->out, MSI_DIALECT_M, &nothing);
         ssize_t n = msi_stream_send(&conn->stream, conn->out.data, conn->out.len);
-        (void)n; /* the next read reports a failure */
-        conn->out.len = 0;
+        if (n > 0) msi_buf_drop(&conn->out, (size_t)n); /* the next read reports a failure */
     }
 }
 
@@ -451,7 +449,6 @@ mst_status msi_store_conn_check(struct msi_store_conn *conn, const struct msi_wa
 /* The server need not keep the session. If the message does not arrive, it keeps it for some time. */
 static void leave(struct msi_store_conn *conn) {
     struct msi_store_req last = {.op = MSI_OP_BATCH, .number = MSI_BATCH_LAST};
-    conn->out.len = 0;
     if (!msi_store_encode(&conn->out, conn->dialect, &last) || conn->out.failed) return;
     ssize_t n = msi_stream_send(&conn->stream, conn->out.data, conn->out.len);
     (void)n;

@@ -37,6 +37,7 @@ struct msi_listener {
     struct msi_list conns;    /* of struct conn */
     struct msi_list reserve;  /* of struct conn: for connections that are welcome and not added yet */
     struct msi_list wake_fds; /* of struct msi_listener_wake */
+    int reserved;             /* their number */
     size_t count, limit;      /* of conns */
     bool scarce_now;          /* no connection could be accepted in this call */
     int64_t scarce_since;     /* … since then; 0: they can */
@@ -91,9 +92,12 @@ static uint8_t judge(void *context, const uint8_t bytes[MSI_HELLO_BYTES]) {
         reply = MSI_HELLO_BUSY;
     }
     if (reply != MSI_HELLO_WELCOME) return (uint8_t)reply;
+    /* One for each connection that the gate may have; others were left by connections that failed later. */
+    if (l->reserved == MSI_GATE_SLOTS) return 0;
     struct conn *conn = malloc(sizeof *conn);
     if (!conn) return MSI_HELLO_BUSY;
     msi_list_push(&l->reserve, &conn->node);
+    l->reserved++;
     return 0;
 }
 
@@ -101,6 +105,7 @@ static void add_conn(void *context, struct msi_stream stream, const uint8_t byte
     struct msi_listener *l = context;
     struct conn *conn = msi_container(l->reserve.next, struct conn, node); /* from judge */
     msi_list_remove(&conn->node);
+    l->reserved--;
     msi_hello_read(bytes, MSI_HELLO_BYTES, &conn->hello);
     const struct msi_hello *hello = &conn->hello;
     struct conn *before = find(l, hello->group, hello->from, hello->channel, hello->stream);

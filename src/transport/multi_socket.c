@@ -110,13 +110,14 @@ static bool count(struct direction *dir) {
 static bool cancel_pieces(const struct multi *multi, struct direction *dir, unsigned i) {
     for (unsigned j = i; j < dir->count; j++)
         if (piece_at(dir, j)->part.done) return false;
+    bool untouched = true;
     while (dir->count > i) {
         struct piece *last = piece_at(dir, --dir->count);
         dir->posted -= last->part.len;
-        msi_link_cancel(link_at(multi, dir->posted), &last->part);
+        untouched = msi_link_cancel(link_at(multi, dir->posted), &last->part) && untouched;
     }
     if (i > 0) dir->cut = piece_at(dir, i - 1)->whole->len; /* the end of a transfer */
-    return true;
+    return untouched;
 }
 
 static bool cancel(struct msi_link *link, struct msi_transfer *transfer) {

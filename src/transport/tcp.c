@@ -220,19 +220,28 @@ static void consume(struct msi_link *link, size_t n) {
     tcp->unread = false;
 }
 
-/* The bytes of the first send may be in a TLS record that is not sent yet. */
+/* Is a send in a TLS record that is not sent yet? */
+static bool is_held(const struct tcp *tcp, const struct msi_transfer *transfer) {
+    size_t held = msi_stream_held(&tcp->stream), before = 0;
+    const struct msi_list *queue = &tcp->link.sends;
+    for (const struct msi_list *at = queue->next; at != queue && before < held; at = at->next) {
+        const struct msi_transfer *send = msi_container(at, struct msi_transfer, node);
+        if (send == transfer) return true;
+        before += msi_transfer_left(send);
+    }
+    return false;
+}
+
 static bool cancel(struct msi_link *link, struct msi_transfer *transfer) {
-    const struct tcp *tcp = msi_container(link, const struct tcp, link);
-    bool began = msi_stream_holds(&tcp->stream) && !msi_list_empty(&link->sends) &&
-                 msi_link_first(&link->sends) == transfer;
+    bool held = is_held(msi_container(link, const struct tcp, link), transfer);
     msi_list_remove(&transfer->node);
-    return transfer->done == 0 && !began;
+    return transfer->done == 0 && !held;
 }
 
 static void close_tcp(struct msi_link *link) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
-    shutdown(tcp->stream.fd,
-             SHUT_RDWR); /* closes the connection even if a forked child still has the socket */
+    /* Closes the connection even if a forked child still has the socket. */
+    shutdown(tcp->stream.fd, SHUT_RDWR);
     msi_stream_close(&tcp->stream);
     free(tcp);
 }

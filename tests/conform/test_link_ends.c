@@ -309,8 +309,29 @@ static void lost_after_some_bytes(void **state) {
     }
 }
 
+/* Sends that are in an encrypted record cannot be cancelled without a trace; those behind them can. */
+static void cancelled_sends_with_tls(void **state) {
+    (void)state;
+    enum { N = 8000, LEN = 1000 };
+    static char data[LEN];
+    static struct msi_transfer sends[N];
+    struct ends ends = {.memory = NULL};
+    if (!open_tls(&ends)) skip();
+    for (int i = 0; i < N; i++) msi_link_send(ends.end[0], &sends[i], data, LEN);
+    while (advance(ends.end[0])) {
+    }
+    int first = 0;
+    while (msi_transfer_done(&sends[first])) first++;
+    assert_true(first > 0 && first < N - 200);
+    assert_false(msi_link_cancel(ends.end[0], &sends[first + 1]));
+    assert_true(msi_link_cancel(ends.end[0], &sends[N - 1]));
+    assert_true(msi_link_cancel(ends.end[0], &sends[first + 150])); /* one call encrypts up to 128 KiB */
+    close_ends(&ends);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cancelled_sends_with_tls),
         cmocka_unit_test(a_peer_that_closes_midway_is_lost),
         cmocka_unit_test(an_idle_link_notices_the_end),
         cmocka_unit_test(what_was_sent_before_the_end_can_be_received),
