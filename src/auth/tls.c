@@ -10,10 +10,11 @@
 mst_status msi_tls_load(const char *path, const struct msi_tls_module **module) {
     char file[PATH_MAX];
     if (!msi_module_file("mst_tls.so", path, file))
-        return msi_fail(MST_ERR_UNSUPPORTED,
-                        "build muster where libssl-dev is installed, or add the module's directory to "
-                        "MUSTER_BACKEND_PATH",
-                        "TLS needs the module mst_tls.so, which was not found");
+        return msi_fail(
+            MST_ERR_UNSUPPORTED,
+            "build all of muster (make) where libssl-dev is installed, or add the module's directory to "
+            "MUSTER_BACKEND_PATH",
+            "TLS needs the module mst_tls.so, which was not found");
     /* Loaded again, it is the same. It is never unloaded. */
     void *loaded = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!loaded)

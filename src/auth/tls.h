@@ -28,7 +28,7 @@ enum {
     MSI_TLS_WHY = 200,
 };
 
-/* After that many bytes in one direction, its key is changed. AES-128-GCM allows 24 times as many. */
+/* After that many bytes in one direction, its key is changed. AES-128-GCM allows 22 times as many. */
 #define MSI_TLS_REKEY (UINT64_C(16) << 30)
 
 struct msi_tls_config {
