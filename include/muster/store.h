@@ -1,9 +1,10 @@
 /*
  * store.h - a key-value store that processes share to find each other.
  *
- * There are four kinds: tcp (a server in one process and any number of clients; the protocol is that of
+ * There are five kinds: tcp (a server in one process and any number of clients; the protocol is that of
  * PyTorch's TCPStore, so Python and C ranks can share it), file (a file on a shared file system), hash
- * (threads of one process) and prefix (a name space inside another store).
+ * (threads of one process), prefix (a name space inside another store) and custom (operations that the
+ * program provides).
  *
  * Lifetimes and threads
  *  1. mst_store_open creates a handle, mst_store_free frees it. A process that opens a tcp store with
@@ -54,6 +55,46 @@ mst_status mst_store_open_with(const char *url, mst_store **store, const mst_sto
 
 /* Opens a view of base that prepends "prefix/" to every key. base must outlive it. */
 mst_status mst_store_open_prefix(mst_store *base, const char *prefix, mst_store **store);
+
+/* What every operation of a custom store gets. */
+typedef struct mst_store_op_call {
+    void *context;   /* of mst_store_open_custom */
+    int timeout_ms;  /* return MST_ERR_TIMEOUT after so long; 0: do not wait */
+    char *why;       /* room for the reason of a failure, which becomes part of the error message */
+    size_t why_size; /* its size in bytes */
+} mst_store_op_call;
+
+/*
+ * The operations of a custom store: each behaves as the call mst_store_… of that name. Several threads may
+ * call them at once, and a thread that waits must not delay the others. They return MST_OK, MST_ERR_TIMEOUT,
+ * MST_ERR_STATE (add: not a number), MST_ERR_LIMIT (full) or MST_ERR_STORE_LOST; any other status becomes
+ * MST_ERR_CALLBACK. The data of returned values is allocated with malloc; muster frees it.
+ */
+typedef struct mst_store_ops {
+    size_t size; /* of this struct */
+    mst_status (*set)(const mst_store_op_call *call, const char *key, const void *value, size_t len);
+    mst_status (*get)(const mst_store_op_call *call, const char *key, mst_bytes *value);
+    mst_status (*add)(const mst_store_op_call *call, const char *key, int64_t delta, int64_t *result);
+    mst_status (*compare_set)(const mst_store_op_call *call, const char *key, const void *expected,
+                              size_t expected_len, const void *desired, size_t desired_len, mst_bytes *value);
+    mst_status (*wait)(const mst_store_op_call *call, const char *const *keys, size_t n);
+    mst_status (*check)(const mst_store_op_call *call, const char *const *keys, size_t n, bool *ready);
+    mst_status (*delete_key)(const mst_store_op_call *call, const char *key, bool *deleted);
+    /* The rest may be NULL. */
+    mst_status (*multi_get)(const mst_store_op_call *call, const char *const *keys, size_t n,
+                            mst_bytes *values);
+    mst_status (*append)(const mst_store_op_call *call, const char *key, const void *value, size_t len);
+    void (*free)(void *context); /* the last handle was freed */
+} mst_store_ops;
+
+/*
+ * Opens a store whose operations the program provides, so that a world can form over any key-value store:
+ * pass it as .store of mst_init. ops is copied. mst_store_barrier, mst_store_multi_set and, where the
+ * operation is NULL, mst_store_append and mst_store_multi_get use the others; num_keys, list_keys and queues
+ * are MST_ERR_UNSUPPORTED. A wait calls .wait again every 0.2 s; it is cancelled within that time. A world
+ * over such a store notices the death of a rank on its host at once, and on other hosts by its connections.
+ */
+mst_status mst_store_open_custom(const mst_store_ops *ops, void *context, mst_store **store);
 
 /*
  * Opens a second handle on the same store, with the timeout of the first. Either may be freed first. A clone

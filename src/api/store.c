@@ -5,6 +5,7 @@
 #include "wire/cursor.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { DEFAULT_TIMEOUT_MS = 300000 };
@@ -75,6 +76,35 @@ mst_status mst_store_open_prefix(mst_store *base, const char *prefix, mst_store 
     if (!base || !prefix || !store) return msi_fail(MST_ERR_INVALID, NULL, "base, prefix or store is NULL");
     mst_status st = check_store(base);
     return st == MST_OK ? msi_store_open_prefix(base, prefix, store) : st;
+}
+
+static mst_status check_ops(const mst_store_ops *ops) {
+    if (!ops) return msi_fail(MST_ERR_INVALID, NULL, "ops is NULL");
+    if (ops->size < offsetof(mst_store_ops, multi_get))
+        return msi_fail(MST_ERR_INVALID, "set .size = sizeof(mst_store_ops)",
+                        "ops->size is %zu, fewer bytes than the required operations have", ops->size);
+    const char *missing = !ops->set           ? "set"
+                          : !ops->get         ? "get"
+                          : !ops->add         ? "add"
+                          : !ops->compare_set ? "compare_set"
+                          : !ops->wait        ? "wait"
+                          : !ops->check       ? "check"
+                          : !ops->delete_key  ? "delete_key"
+                                              : NULL;
+    return missing ? msi_fail(MST_ERR_INVALID, NULL,
+                              "ops->%s is NULL; only multi_get, append and free may be", missing)
+                   : MST_OK;
+}
+
+mst_status mst_store_open_custom(const mst_store_ops *ops, void *context, mst_store **store) {
+    struct msi_settings settings;
+    msi_call_begin("mst_store_open_custom", NULL, msi_call_get_rank());
+    mst_status st = check_ops(ops);
+    if (st == MST_OK && !store) st = msi_fail(MST_ERR_INVALID, NULL, "store is NULL");
+    if (st == MST_OK) st = msi_settings_load(&settings, NULL);
+    if (st == MST_OK) st = msi_store_open_custom(ops, context, &settings, store);
+    if (st == MST_OK) set_timeout(*store, DEFAULT_TIMEOUT_MS);
+    return st;
 }
 
 mst_status mst_store_clone_with(mst_store *store, mst_store **copy, const mst_store_call *call) {
@@ -352,18 +382,18 @@ mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes
     mst_status st = begin("mst_store_queue_pop", store, call, &wait);
     if (st == MST_OK) st = check_key(store, key);
     if (st == MST_OK && !value) st = msi_fail(MST_ERR_INVALID, NULL, "value is NULL");
-    while (st == MST_OK) {
-        struct msi_str name = msi_cstr(key);
-        st = run_number(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT, .n = 1, .keys = &name}, NULL);
-        if (st != MST_OK) break;
-        struct msi_store_rpc x = {.req = {.op = MSI_OP_QUEUE_POP, .key = name}};
+    for (bool popped = false, waited = false; st == MST_OK; waited = true) {
+        struct msi_store_rpc x = {.req = {.op = MSI_OP_QUEUE_POP, .key = msi_cstr(key)}};
         st = msi_store_exec(store, &wait, &x, 1);
         struct msi_reader r = msi_reader(x.reply.data, x.reply.len);
-        bool popped = st == MST_OK && (int64_t)msi_read_u64(&r) > 0;
+        popped = st == MST_OK && (int64_t)msi_read_u64(&r) > 0;
         if (popped) st = copy_out(msi_read_str(&r), value);
         msi_store_rpc_free(&x, 1);
-        if (popped) break;
-        if (st == MST_OK) st = msi_wait_pause(&wait, 1, "waiting for the queue");
+        if (popped || st != MST_OK) break;
+        /* Another client was faster, or the key is not a queue. */
+        if (waited) st = msi_wait_pause(&wait, 1, "waiting for the queue");
+        struct msi_store_req exists = {.op = MSI_OP_WAIT, .n = 1, .keys = &x.req.key};
+        if (st == MST_OK) st = run_number(store, &wait, exists, NULL);
     }
     return st;
 }

@@ -73,6 +73,9 @@ mst_status msi_store_open_file(const char *path, bool member, const struct msi_s
                                const struct msi_wait *wait, struct mst_store **store);
 mst_status msi_store_open_hash(const struct msi_settings *settings, struct mst_store **store);
 mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, struct mst_store **store);
+/* See mst_store_open_custom. The caller has checked the operations. */
+mst_status msi_store_open_custom(const mst_store_ops *ops, void *context, const struct msi_settings *settings,
+                                 struct mst_store **store);
 /* Opens by url. */
 mst_status msi_store_open(const struct msi_url *url, const struct msi_settings *settings,
                           const struct msi_wait *wait, const mst_store_options *options,

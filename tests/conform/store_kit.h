@@ -10,12 +10,13 @@
 #include "harness.h"
 
 #include "base/settings.h"
+#include "custom_kit.h"
 #include "store/store.h"
 
 #include <muster/muster.h>
 
 struct kind {
-    const char *name, *base; /* base: tcp, file or hash */
+    const char *name, *base; /* base: tcp, file, hash or custom */
     const char *prefix;      /* "": none */
     const char *local;       /* MUSTER_STORE_LOCAL: whether tcp may use a Unix socket */
 };
@@ -24,9 +25,12 @@ static const struct kind kinds[] = {{"hash", "hash", "", "1"},
                                     {"file", "file", "", "1"},
                                     {"tcp", "tcp", "", "0"},
                                     {"tcp by Unix socket", "tcp", "", "1"},
+                                    {"custom", "custom", "", "1"},
+                                    {"custom with all operations", "custom", "", "1"},
                                     {"prefix over hash", "hash", "pfx", "1"},
                                     {"prefix over file", "file", "pfx", "1"},
-                                    {"prefix over tcp", "tcp", "pfx", "1"}};
+                                    {"prefix over tcp", "tcp", "pfx", "1"},
+                                    {"prefix over custom", "custom", "pfx", "1"}};
 
 struct stores {
     const struct kind *kind;
@@ -41,12 +45,21 @@ static inline bool is_kind(const struct stores *s, const char *base) {
     return !strcmp(s->kind->base, base);
 }
 
+/* A custom store has no queues, and does not list or count its keys. */
+static inline bool has_basic_only(const struct stores *s) {
+    return is_kind(s, "custom");
+}
+
 /* Opens another handle of the same store; NULL where there can be none. */
 static inline mst_store *open_more(const struct stores *s) {
     mst_store *store = NULL;
     char url[128];
     const mst_store *base = s->base_a ? s->base_a : s->a;
     if (is_kind(s, "hash")) return NULL;
+    if (is_kind(s, "custom")) {
+        assert_ok(mst_store_clone(s->base_a ? s->base_a : s->a, &store));
+        return store;
+    }
     if (is_kind(s, "file"))
         snprintf(url, sizeof url, "file://%s/store", s->dir);
     else
@@ -61,9 +74,10 @@ static inline mst_store *open_first(struct stores *s) {
     strcpy(s->dir, "/tmp/muster-store-XXXXXX");
     assert_non_null(mkdtemp(s->dir));
     snprintf(url, sizeof url, "file://%s/store", s->dir);
-    if (is_kind(s, "hash")) strcpy(url, "hash://");
+    if (is_kind(s, "hash") || is_kind(s, "custom")) strcpy(url, "hash://");
     if (is_kind(s, "tcp")) strcpy(url, "tcp://127.0.0.1:0");
     assert_ok(mst_store_open(url, &store, .timeout_ms = CALL_LIMIT_MS, .is_master = is_kind(s, "tcp")));
+    if (is_kind(s, "custom")) store = open_custom(store, strstr(s->kind->name, "all") != NULL);
     return store;
 }
 

@@ -115,6 +115,7 @@ static void no_keys_at_all(void **state) {
 static void num_keys(void **state) {
     struct stores *s = *state;
     int64_t before, n;
+    if (has_basic_only(s)) return;
     assert_ok(mst_store_num_keys(s->a, &before));
     put(s->a, "one", "1");
     put(s->a, "one", "1 again");
@@ -157,6 +158,7 @@ static void queues(void **state) {
     struct stores *s = *state;
     mst_bytes value;
     int64_t n = -1;
+    if (has_basic_only(s)) return;
     assert_ok(mst_store_queue_len(s->a, "q", &n));
     assert_int_equal(n, 0);
     assert_ok(mst_store_queue_push(s->a, "q", "first", 5));
@@ -185,6 +187,7 @@ static void list_keys(void **state) {
     struct stores *s = *state;
     char **keys = NULL;
     size_t n = 99;
+    if (has_basic_only(s)) return;
     if (s->base_a) put(s->base_a, "outside", "not under the prefix");
     assert_ok(mst_store_list_keys(s->a, &keys, &n));
     assert_int_equal(n, 0);
@@ -202,6 +205,86 @@ static void list_keys(void **state) {
     assert_string_equal(keys[1], "b");
     assert_string_equal(keys[2], "queue");
     mst_store_free_keys(keys);
+}
+
+static void what_a_custom_store_lacks(void **state) {
+    struct stores *s = *state;
+    mst_bytes value;
+    char **keys;
+    size_t n;
+    int64_t number;
+    if (!has_basic_only(s)) return;
+    assert_status(mst_store_num_keys(s->a, &number), MST_ERR_UNSUPPORTED);
+    assert_status(mst_store_list_keys(s->a, &keys, &n), MST_ERR_UNSUPPORTED);
+    assert_status(mst_store_queue_push(s->a, "q", "x", 1), MST_ERR_UNSUPPORTED);
+    assert_status(mst_store_queue_pop(s->a, "q", &value), MST_ERR_UNSUPPORTED);
+    assert_status(mst_store_queue_len(s->a, "q", &number), MST_ERR_UNSUPPORTED);
+    assert_contains(mst_error(), "mst_store_open_custom does not support QUEUE_LEN");
+}
+
+static mst_status fail_to_set(const mst_store_op_call *call, const char *key, const void *value, size_t len) {
+    if (!strcmp(key, "lost")) return MST_ERR_STORE_LOST;
+    if (!strcmp(key, "peer")) return MST_ERR_PEER_LOST;
+    snprintf(call->why, call->why_size, "no %s of %zu bytes today", key, len);
+    return value ? MST_ERR_INVALID : MST_ERR_STATE;
+}
+
+static mst_status get_nothing(const mst_store_op_call *call, const char *key, mst_bytes *value) {
+    (void)call, (void)key;
+    *value = (mst_bytes){NULL, 5};
+    return MST_OK;
+}
+
+static mst_status wait_briefly(const mst_store_op_call *call, const char *const *keys, size_t n) {
+    int *calls = call->context;
+    (void)keys, (void)n;
+    assert_in_range(call->timeout_ms, 0, 201);
+    return ++*calls < 5 ? MST_ERR_TIMEOUT : MST_OK; /* long before its time */
+}
+
+static void count_free(void *context) {
+    ++*(int *)context;
+}
+
+/* Errors of the program's operations; an operation that gives up early; incomplete operations. */
+static void operations_of_a_custom_store(void **state) {
+    mst_store_ops ops = {.size = sizeof ops,
+                         .set = fail_to_set,
+                         .get = get_nothing,
+                         .add = custom_add,
+                         .compare_set = custom_compare_set,
+                         .wait = wait_briefly,
+                         .check = custom_check,
+                         .delete_key = custom_delete_key,
+                         .free = count_free};
+    struct stores *s = *state;
+    mst_store *store, *copy;
+    mst_bytes value;
+    const char *key = "k";
+    int calls = 0;
+    if (strcmp(s->kind->name, "custom") != 0) return;
+    assert_ok(mst_store_open_custom(&ops, &calls, &store));
+    assert_status(mst_store_set(store, "k", "v", 1), MST_ERR_CALLBACK);
+    assert_contains(mst_error(), "SET of 'k' failed in the program's store: no k of 1 bytes today");
+    assert_status(mst_store_set(store, "k", NULL, 0), MST_ERR_STATE);
+    assert_status(mst_store_set(store, "lost", "v", 1), MST_ERR_STORE_LOST);
+    assert_status(mst_store_set(store, "peer", "v", 1), MST_ERR_CALLBACK);
+    assert_ok(mst_store_wait(store, &key, 1));
+    assert_int_equal(calls, 5);
+    assert_status(mst_store_get(store, "k", &value), MST_ERR_CALLBACK);
+    calls = 0;
+    assert_ok(mst_store_clone(store, &copy));
+    mst_store_free(store);
+    assert_int_equal(calls, 0);
+    mst_store_free(copy);
+    assert_int_equal(calls, 1);
+    ops.add = NULL;
+    assert_status(mst_store_open_custom(&ops, NULL, &store), MST_ERR_INVALID);
+    assert_contains(mst_error(), "ops->add is NULL");
+    ops.size = 0;
+    assert_status(mst_store_open_custom(&ops, NULL, &store), MST_ERR_INVALID);
+    assert_contains(mst_error(), "sizeof(mst_store_ops)");
+    assert_status(mst_store_open_custom(NULL, NULL, &store), MST_ERR_INVALID);
 }
 
 static void a_prefix_is_a_name_space(void **state) {
@@ -332,6 +415,8 @@ int main(void) {
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(queues),
         cmocka_unit_test(list_keys),
+        cmocka_unit_test(what_a_custom_store_lacks),
+        cmocka_unit_test(operations_of_a_custom_store),
         cmocka_unit_test(a_prefix_is_a_name_space),
         cmocka_unit_test(clones),
         cmocka_unit_test(timeouts),

@@ -153,9 +153,11 @@ static void a_full_store_says_so_and_goes_on_when_emptied(void **state) {
     assert_in_range(n, 4, 17);
     char **keys = NULL;
     size_t listed = 0;
-    assert_ok(mst_store_list_keys(small->b, &keys, &listed)); /* few keys, however large their values */
-    mst_store_free_keys(keys);
-    assert_int_equal(listed, n - 1);
+    if (!has_basic_only(s)) {
+        assert_ok(mst_store_list_keys(small->b, &keys, &listed)); /* few keys, however large their values */
+        mst_store_free_keys(keys);
+        assert_int_equal(listed, n - 1);
+    }
     assert_ok(mst_store_delete_key(small->b, "k0", NULL));
     put(small->a, "k0", "small");
     assert_get(small->b, "k0", "small");

@@ -6,13 +6,15 @@
  *
  * A setting applies to the actions after it: method=URL, rank=R, size=N and timeout=MS to init; group=0,2 (a
  * new group of these ranks) and group= (the world) to barriers. Actions: init, open (a world as an object),
- * barrier[=MS], barriers=N, monitored[=MS] (a monitored barrier), topology, destroy, hold (waits for a line
- * on standard input), cancellable (from now on a line on standard input cancels), say=WORD. After a failed
- * action the rank leaves its world and exits with 1; with ~ before the action, the rank continues.
+ * custom=URL (the next world uses a custom store over the store at URL), shrink, barrier[=MS], barriers=N,
+ * monitored[=MS] (a monitored barrier), topology, destroy, hold (waits for a line on standard input),
+ * cancellable (from now on a line on standard input cancels), say=WORD. After a failed action the rank leaves
+ * its world and exits with 1; with ~ before the action, the rank continues.
  *
  * Each action writes one line at its end, with one write: name, status, milliseconds, culprit and message,
  * separated by tabs. Before it starts, it writes "name\tBEGIN".
  */
+#include "custom_kit.h"
 #include "step_report.h"
 
 #include <muster/muster.h>
@@ -48,6 +50,13 @@ static mst_status become_cancellable(struct rank *rank) {
     if (st == MST_OK && pthread_create(&thread, NULL, cancel_on_line, rank->cancel)) abort();
     if (st == MST_OK) pthread_detach(thread);
     rank->options.cancel = rank->cancel;
+    return st;
+}
+
+static mst_status use_custom_store(struct rank *rank, const char *url) {
+    mst_store *base;
+    mst_status st = mst_store_open(url, &base);
+    rank->options.store = st == MST_OK ? open_custom(base, false) : NULL;
     return st;
 }
 
@@ -100,6 +109,8 @@ static mst_status act(struct rank *rank, const char *name, const char *value) {
     int number = (int)strtol(value, NULL, 10);
     if (!strcmp(name, "init")) return mst_init_with(&rank->options);
     if (!strcmp(name, "open")) return open_world(rank);
+    if (!strcmp(name, "custom")) return use_custom_store(rank, value);
+    if (!strcmp(name, "shrink")) return mst_shrink_world();
     if (!strcmp(name, "barrier")) return barriers(rank, 1, number);
     if (!strcmp(name, "monitored")) return monitored(rank, number);
     if (!strcmp(name, "barriers")) return barriers(rank, number, 0);
@@ -149,5 +160,6 @@ int main(int argc, char **argv) {
         }
         return 1;
     }
+    mst_store_free(rank.options.store);
     return 0;
 }
