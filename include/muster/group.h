@@ -52,7 +52,7 @@ typedef struct mst_init_options {
     MST_OPTIONS_HEAD                                                                                         \
     MST_OPTION(mst_group *world);    /* NULL: the default world */                                           \
     MST_OPTION(int timeout_ms);      /* default deadline of calls on the group; 0: the world's */            \
-    MST_OPTION(const char *name);    /* shown in errors */                                                   \
+    MST_OPTION(const char *name);    /* shown in errors; see mst_new_group */                                \
     MST_OPTION(const char *backend); /* NULL: the world's */                                                 \
     MST_OPTION(const char *desc);    /* any text, for mst_get_group_desc; copied */
 typedef struct mst_group_options {
@@ -78,9 +78,10 @@ mst_status mst_init_with(const mst_init_options *options);
 mst_status mst_world_open(const mst_init_options *options, mst_group **world);
 
 /*
- * Destroys a group, or a world (NULL: the default world) with all its groups. If rank 0 hosts the store, its
- * call waits for the other ranks, at most MUSTER_STORE_LINGER_MS and at most the timeout of the world. The
- * other calls do not wait for ranks; a store that does not answer delays them by a few seconds.
+ * Destroys a group, or a world (NULL: the default world) with all its groups. The rank that hosts the store,
+ * or rank 0 if it is a custom store, waits for the other ranks, at most MUSTER_STORE_LINGER_MS and at most the
+ * timeout of the world. The other ranks do not wait; a store that does not answer delays them by a few
+ * seconds.
  */
 mst_status mst_destroy_process_group(mst_group *group);
 
@@ -112,6 +113,10 @@ mst_status mst_ack_lost_ranks(mst_group *group, int *ranks, int max, int *n);
  * first, second, … groups of the same ranks belong together. A caller that is not in the list gets a group in
  * which its rank is -1. Members with different backends get MST_ERR_MISMATCH, here or in their first
  * operation.
+ *
+ * With .name the members meet under that name: their first, second, … groups of the same name and ranks
+ * belong together, so that threads and modules can create groups independently. Group ranks are in the order
+ * of the list, which must be the same on all members; else all but the first get MST_ERR_MISMATCH.
  */
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *options);
 
@@ -195,6 +200,14 @@ typedef struct mst_rank_info {
     const char *address; /* its address for other hosts */
 } mst_rank_info;
 mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *info);
+
+/*
+ * Returns the address at which other hosts reach this process: MUSTER_ADVERTISE_ADDR, else the address of
+ * MUSTER_SOCKET_IFNAME, else that of the first interface that is up. Needs no world; the one that a world
+ * uses is that of mst_get_rank_info. The string is valid until the thread's next call of it. NULL on failure;
+ * sets mst_error().
+ */
+const char *mst_get_advertised_address(void);
 
 #ifdef __cplusplus
 }

@@ -83,6 +83,23 @@ static mst_status make(struct msi_world *world, const struct msi_group_spec *spe
     return msi_call_leave(entered, st);
 }
 
+static mst_status make_unnamed(struct msi_world *world, const int *sorted, int n,
+                               const mst_group_options *options, mst_group **group) {
+    return make(world, &(struct msi_group_spec){.ranks = sorted, .n = n, .options = options}, group);
+}
+
+/* The name is part of the key under which the members meet. */
+static mst_status make_named(struct msi_world *world, const int *ranks, int n,
+                             const mst_group_options *options, mst_group **group) {
+    struct msi_buf text = {0};
+    msi_buf_add_format(&text, "name %s", options->name);
+    const struct msi_group_label label = {.text = msi_buf_text(&text), .ordered = true};
+    const struct msi_group_spec spec = {.ranks = ranks, .n = n, .label = &label, .options = options};
+    mst_status st = text.failed ? msi_fail_memory() : make(world, &spec, group);
+    msi_buf_free(&text);
+    return st;
+}
+
 mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const mst_group_options *given) {
     mst_group_options options;
     mst_status st = msi_options_begin("mst_new_group", &options, sizeof options, given);
@@ -99,8 +116,9 @@ mst_status mst_new_group_with(const int *ranks, int n, mst_group **group, const 
     if (!sorted) return msi_fail_memory();
     memcpy(sorted, ranks, (size_t)n * sizeof *sorted);
     st = msi_group_check_ranks(sorted, n, world->world->size);
-    struct msi_group_spec spec = {.ranks = sorted, .n = n, .options = &options};
-    if (st == MST_OK) st = make(world->world, &spec, group);
+    if (st == MST_OK)
+        st = options.name && *options.name ? make_named(world->world, ranks, n, &options, group)
+                                           : make_unnamed(world->world, sorted, n, &options, group);
     free(sorted);
     return st;
 }
@@ -371,4 +389,15 @@ mst_status mst_get_rank_info(const mst_group *world, int rank, mst_rank_info *in
     *info = (mst_rank_info){rank,   m->host,      m->local_rank, members->local_sizes[m->host],
                             m->pid, m->host_name, m->address};
     return MST_OK;
+}
+
+const char *mst_get_advertised_address(void) {
+    static _Thread_local char address[64];
+    struct msi_settings settings;
+    const char *why;
+    msi_call_begin("mst_get_advertised_address", NULL, msi_call_get_rank());
+    mst_status st = msi_settings_load(&settings, NULL);
+    if (st == MST_OK)
+        st = msi_netif_choose(settings.advertise_addr, settings.socket_ifname, NULL, address, &why);
+    return st == MST_OK ? address : NULL;
 }

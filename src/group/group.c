@@ -26,19 +26,36 @@ static unsigned next_count(struct msi_world *world, const uint64_t hash[2]) {
     return 1;
 }
 
-/* Sets the group's part of the keys, which is the same on all its ranks. */
-static bool name_group(struct msi_world *world, mst_group *group, const struct msi_group_label *label) {
+static int compare_ranks(const void *a, const void *b) {
+    int x = *(const int *)a, y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+/* Hashes the set of the group's ranks, and the label; false without memory. */
+static bool hash_group(const mst_group *group, const struct msi_group_label *label, uint64_t hash[2]) {
     static const uint64_t seeds[2][2] = {{1, 2}, {3, 4}};
+    size_t bytes = (size_t)group->size * sizeof *group->ranks;
+    int *sorted = malloc(bytes + 1);
+    if (!sorted) return false;
+    memcpy(sorted, group->ranks, bytes);
+    if (!group->ascending) qsort(sorted, (size_t)group->size, sizeof *sorted, compare_ranks);
+    for (int i = 0; i < 2; i++) {
+        uint64_t seed[2] = {seeds[i][0], seeds[i][1]};
+        if (label) seed[0] = msi_hash(label->text, strlen(label->text), seeds[i]);
+        hash[i] = msi_hash(sorted, bytes, seed);
+    }
+    free(sorted);
+    return true;
+}
+
+/* Sets the group's part of the keys, which is the same on all its ranks; false without memory. */
+static bool name_group(struct msi_world *world, mst_group *group, const struct msi_group_label *label) {
     uint64_t hash[2];
     if (!group->ranks) {
         snprintf(group->id, sizeof group->id, "g");
         return true;
     }
-    for (int i = 0; i < 2; i++) {
-        uint64_t seed[2] = {seeds[i][0], seeds[i][1]};
-        if (label) seed[0] = msi_hash(label->text, strlen(label->text), seeds[i]);
-        hash[i] = msi_hash(group->ranks, (size_t)group->size * sizeof *group->ranks, seed);
-    }
+    if (!hash_group(group, label, hash)) return false;
     unsigned count = label && label->once ? 1 : next_count(world, hash);
     snprintf(group->id, sizeof group->id, "g%016llx%016llx.%u", (unsigned long long)hash[0],
              (unsigned long long)hash[1], count);
@@ -144,6 +161,7 @@ mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *
     if (st != MST_OK) return st;
     struct msi_wait wait = {msi_deadline(msi_group_timeout(made)), NULL};
     if (backend) st = msi_group_agree(made, &wait);
+    if (st == MST_OK && spec->label && spec->label->ordered) st = msi_group_declare_order(made, &wait);
     if (st == MST_OK)
         *group = made;
     else
@@ -182,11 +200,6 @@ void msi_group_end(mst_group **handle) {
         msi_group_free(group);
     }
     *handle = NULL;
-}
-
-static int compare_ranks(const void *a, const void *b) {
-    int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
 }
 
 mst_status msi_group_check_ranks(int *ranks, int n, int world_size) {

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts this rank out of the group with that id; true if it was the last. */
-static bool count_out(struct msi_world *world, const char *id, int size) {
+/* Counts this rank out of the group whose keys begin so, or of the world; true if it was the last. */
+static bool count_out(struct msi_world *world, const char *group, int size) {
     char key[MSI_KEY_MAX];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_store_rpc x = {
-        .req = {.op = MSI_OP_ADD, .key = msi_key(key, "%s%s/out", world->prefix, id), .number = 1}};
+        .req = {.op = MSI_OP_ADD, .key = msi_key(key, "%s%sout", world->prefix, group), .number = 1}};
     bool last = msi_world_exec(world, &wait, &x, 1) == MST_OK && msi_store_reply_number(&x) >= size;
     msi_store_rpc_free(&x, 1);
     return last;
@@ -49,11 +49,12 @@ void msi_group_leave(mst_group *group) {
                                         "rejected.3", "rejected.4", "rejected.5", "rejected.6", "rejected.7",
                                         "",           "/came",      "/all",       "/end"};
     enum { NAMES = sizeof names / sizeof *names, EXCHANGE = NAMES - 4 };
-    char keys[NAMES][96], at[64];
+    char keys[NAMES][96], at[64], prefix[64];
     const char *all[NAMES];
     if (group->rank < 0 || group->size == 1) return;
     if (group->barriers == 0 && !group->declared && !group->agreed && group->exchanges == 0) return;
-    if (!count_out(group->world, group->id, group->size)) return;
+    snprintf(prefix, sizeof prefix, "%s/", group->id);
+    if (!count_out(group->world, prefix, group->size)) return;
     for (int i = 0; i < NAMES; i++) {
         if (i < EXCHANGE)
             snprintf(keys[i], sizeof keys[i], "%s/%s", group->id, names[i]);
@@ -84,21 +85,19 @@ static bool count_ended(struct msi_world *world) {
     return counted;
 }
 
-/* Reports that this rank leaves; true if it is the last. */
-static bool report_leaving(struct msi_world *world) {
-    char keys[2][MSI_KEY_MAX], line[32];
+/* Reports that this rank leaves. The other ranks' calls on it fail from now on. */
+static void report_leaving(struct msi_world *world) {
+    char key[MSI_KEY_MAX], line[32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(line, sizeof line, "L %d\n", world->rank);
     struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_APPEND,
-                 .key = msi_key(keys[0], "%sevents", world->prefix),
+                 .key = msi_key(key, "%sevents", world->prefix),
                  .value = msi_cstr(line)}},
-        {.req = {.op = MSI_OP_ADD, .key = msi_key(keys[1], "%sout", world->prefix), .number = 1}},
         {.req = {.op = MSI_OP_ON_DISCONNECT}},
     };
-    bool last = msi_world_exec(world, &wait, x, 3) == MST_OK && msi_store_reply_number(&x[1]) >= world->size;
-    msi_store_rpc_free(x, 3);
-    return last;
+    msi_world_exec(world, &wait, x, 2);
+    msi_store_rpc_free(x, 2);
 }
 
 static int count_left(struct msi_world *world) {
@@ -109,7 +108,7 @@ static int count_left(struct msi_world *world) {
     return left;
 }
 
-/* The rank that hosts the store waits until all other ranks have left or died, for a key that is never
+/* The rank that may host the store waits until all other ranks have left or died, for a key that is never
  * set. */
 static void wait_for_others(struct msi_world *world) {
     char keys[2][MSI_KEY_MAX];
@@ -135,15 +134,20 @@ static void wait_for_others(struct msi_world *world) {
                 world->size - left, world->size);
 }
 
+/* May the store end with this process? Nobody knows it of a custom store; PyTorch's is hosted by rank 0. */
+static bool may_host_store(struct msi_world *world) {
+    if (world->hosted) return world->rank == msi_world_store_host(world);
+    const struct mst_store *store = msi_store_base(world->store);
+    return msi_store_hosts(store) || (world->rank == 0 && msi_store_is_custom(store));
+}
+
 void msi_world_leave(struct msi_world *world, bool ends) {
     static const char *const names[] = {"params", "arrived", "members", "locations",
                                         "all",    "events",  "out",     "prof/zero"};
-    bool last = report_leaving(world);
-    if (world->hosted) { /* the rank that hosts the store leaves last, and the keys end with it */
-        if (ends && !last && world->rank == msi_world_store_host(world)) wait_for_others(world);
-        return;
-    }
-    if (!last || !count_ended(world)) return;
+    report_leaving(world);
+    if (ends && may_host_store(world)) wait_for_others(world);
+    if (world->hosted) return; /* the keys end with the store */
+    if (!count_out(world, "", world->size) || !count_ended(world)) return;
     delete_keys(world, names, sizeof names / sizeof *names, "rank/", world->size);
     if (world->summed) delete_keys(world, NULL, 0, "prof/", world->size);
 }

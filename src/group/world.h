@@ -174,6 +174,7 @@ void msi_world_close(struct msi_world *world, msi_printer print);
 struct msi_group_label {
     const char *text;
     bool once;
+    bool ordered; /* the program chose the order of the ranks: members compare it */
 };
 
 /* What a group is made of. */
@@ -200,6 +201,8 @@ mst_status msi_group_check_ranks(int *ranks, int n, int world_size);
  * MST_ERR_MISMATCH blames that rank.
  */
 mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait);
+/* The same for the order of its ranks. */
+mst_status msi_group_declare_order(mst_group *group, const struct msi_wait *wait);
 void msi_group_free(mst_group *group);
 
 /* The group of a handle; NULL: it has ended, or the handle is invalid. */

@@ -24,7 +24,7 @@ static void describe(const struct msi_root_mesh *root, const struct msi_axes *ax
 /* Makes the group of all ranks; its id identifies the mesh. */
 static mst_status make_whole(struct msi_root_mesh *root, struct msi_world *world, const char *name,
                              mst_group **whole) {
-    const struct msi_group_label label = {"mesh", false};
+    const struct msi_group_label label = {.text = "mesh"};
     mst_group_options options = root->of;
     options.name = name;
     struct msi_group_spec spec = {root->sorted, root->grid.size, &label, NULL, &options};

@@ -37,7 +37,7 @@ static mst_status make_group(const struct msi_root_mesh *root, int n, mst_group 
     if (st == MST_OK) {
         mst_group_options options = root->of;
         options.name = (const char *)name.data;
-        struct msi_group_label once = {(const char *)label.data, true};
+        struct msi_group_label once = {.text = (const char *)label.data, .once = true};
         struct msi_group_spec spec = {ranks, count, &once, NULL, &options};
         st = msi_group_make(world->world, &spec, &made);
     }

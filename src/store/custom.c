@@ -228,6 +228,10 @@ static mst_status clone_store(struct mst_store *head, const struct msi_settings 
 
 static const struct msi_store_ops ops = {exec, clone_store, close_store};
 
+bool msi_store_is_custom(const struct mst_store *store) {
+    return store->ops == &ops;
+}
+
 mst_status msi_store_open_custom(const mst_store_ops *given, void *context,
                                  const struct msi_settings *settings, struct mst_store **store) {
     struct shared *shared = calloc(1, sizeof *shared);

@@ -263,6 +263,11 @@ static void close_prefix(struct mst_store *head) {
 
 static const struct msi_store_ops prefix_ops = {exec_prefix, clone_prefix, close_prefix};
 
+const struct mst_store *msi_store_base(const struct mst_store *store) {
+    while (store->ops == &prefix_ops) store = ((const struct prefix_store *)store)->base;
+    return store;
+}
+
 mst_status msi_store_open_prefix(struct mst_store *base, const char *prefix, struct mst_store **store) {
     size_t len = strlen(prefix);
     if (len + 2 > base->max_key)

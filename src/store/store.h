@@ -90,6 +90,9 @@ int msi_store_takeovers(const struct mst_store *store);
 bool msi_store_is_restoring(const struct mst_store *store);
 /* Does this handle own a server, or a standby? */
 bool msi_store_hosts(const struct mst_store *store);
+/* The store under prefixes. */
+const struct mst_store *msi_store_base(const struct mst_store *store);
+bool msi_store_is_custom(const struct mst_store *store);
 /* tcp, without a server: opens a standby of the server on a free port of address. It ends with the handle. */
 mst_status msi_store_stand_by(struct mst_store *store, struct msi_address *address,
                               const struct msi_settings *settings, const struct msi_wait *wait);

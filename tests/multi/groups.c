@@ -47,10 +47,10 @@ static int members(unsigned g, int *ranks) {
     return n;
 }
 
-/* The list of ranks need not be sorted: each rank passes it in another order. */
+/* The list of a group without a name need not be sorted: each rank passes it in another order. */
 static void make(unsigned g, mst_group **group) {
     int ranks[RANKS_MAX], n = members(g, ranks);
-    for (int i = n - 1; i > 0; i--) {
+    for (int i = n - 1; i > 0 && g % 2 == 0; i--) {
         int j = (int)(mix(g + 1, (unsigned)(me * 100 + i)) % (unsigned)(i + 1)), swapped = ranks[i];
         ranks[i] = ranks[j];
         ranks[j] = swapped;
@@ -354,8 +354,50 @@ static void check_splits(void) {
     assert(mst_split_group(0, 0, &same, .group = all) == MST_ERR_STATE);
 }
 
+/* Groups with a name: in the order of the list, matched by name, any number of times. */
+static void check_named(void) {
+    int backward[RANKS_MAX], forward[RANKS_MAX];
+    mst_group *again[2], *first, *second, *plain, *wrong = NULL;
+    for (int r = 0; r < size; r++) forward[r] = backward[size - 1 - r] = r;
+    for (int i = 0; i < 2; i++) CHECK(mst_new_group(backward, size, &again[i], .name = "backward"));
+    /* Ranks make groups with other names in another order. */
+    if (me % 2) CHECK(mst_new_group(forward, size, &first, .name = "first"));
+    CHECK(mst_new_group(backward, size, &second, .name = "second"));
+    if (me % 2 == 0) CHECK(mst_new_group(forward, size, &first, .name = "first"));
+    CHECK(mst_new_group(backward, size, &plain)); /* without a name: ascending */
+    check_order(second, backward, size);
+    check_order(again[1], backward, size);
+    check_order(first, forward, size);
+    check_order(again[0], backward, size);
+    check_order(plain, forward, size);
+    mst_group *all[] = {again[0], again[1], first, second, plain};
+    for (int i = 0; i < 5; i++) CHECK(mst_destroy_process_group(all[i]));
+    if (size == 1) return;
+    if (me == 0) CHECK(mst_new_group(forward, size, &wrong, .name = "wrong"));
+    CHECK(mst_barrier(.timeout_ms = 20000));
+    if (me > 0) {
+        assert(mst_new_group(backward, size, &wrong, .name = "wrong") == MST_ERR_MISMATCH && !wrong);
+        assert(mst_last_error()->culprit == 0 && strstr(mst_error(), "group 'wrong' of ranks 0 1"));
+    } else {
+        CHECK(mst_destroy_process_group(wrong));
+    }
+}
+
+static void check_address(void) {
+    const char *address = mst_get_advertised_address();
+    assert(address && *address);
+    setenv("MUSTER_ADVERTISE_ADDR", "192.0.2.7", 1);
+    assert(!strcmp(mst_get_advertised_address(), "192.0.2.7"));
+    unsetenv("MUSTER_ADVERTISE_ADDR");
+    setenv("MUSTER_SOCKET_IFNAME", "no-such-if", 1);
+    assert(!mst_get_advertised_address() && mst_last_error()->status == MST_ERR_CONFIG);
+    unsetenv("MUSTER_SOCKET_IFNAME");
+}
+
 static int run_calls(void) {
     check_names();
+    check_named();
+    check_address();
     check_store();
     check_subgroups();
     check_enumeration();

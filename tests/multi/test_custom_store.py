@@ -19,9 +19,8 @@ class CustomStoreTest(RanksTest):
         ]
 
     def test_a_world_forms_and_ends(self):
-        steps = ("custom", "init", "barriers", "destroy")
         ranks = self.world(3, "init", "barriers=10", "destroy")
-        for step in steps:
+        for step in ("init", "barriers", "destroy"):
             for rank in ranks:
                 self.assert_ok(rank.step(step))
         self.assert_ends(*ranks)
@@ -55,6 +54,24 @@ class CustomStoreTest(RanksTest):
             for rank in (ranks[0], ranks[2]):
                 self.assert_ok(rank.step(step))
         self.assert_ends(ranks[0], ranks[2])
+
+    def test_rank_0_leaves_last(self):
+        """The store may end with its process, as PyTorch's does."""
+        ranks = self.world(3, "init", "barrier", "say=ready", "hold", "destroy")
+        for rank in ranks:
+            rank.step("ready")
+        ranks[0].resume()
+        ranks[0].begins("destroy")
+        time.sleep(0.5)
+        begin = time.monotonic()
+        for rank in ranks[1:]:
+            rank.resume()
+            self.assert_ok(rank.step("destroy"))
+        step = ranks[0].step("destroy")
+        self.assert_ok(step)
+        self.assertGreater(step.at, begin)
+        self.assertGreater(step.ms, 400)
+        self.assert_ends(*ranks)
 
     def test_the_store_is_lost(self):
         """A world that has formed needs the store only for recovery."""
