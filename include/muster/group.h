@@ -79,8 +79,8 @@ mst_status mst_world_open(const mst_init_options *options, mst_group **world);
 
 /*
  * Destroys a group, or a world (NULL: the default world) with all its groups. The rank that hosts the store,
- * or rank 0 if it is a custom store, waits for the other ranks, at most MUSTER_STORE_LINGER_MS and at most the
- * timeout of the world. The other ranks do not wait; a store that does not answer delays them by a few
+ * or rank 0 if it is a custom store, waits for the other ranks, at most MUSTER_STORE_LINGER_MS and at most
+ * the timeout of the world. The other ranks do not wait; a store that does not answer delays them by a few
  * seconds.
  */
 mst_status mst_destroy_process_group(mst_group *group);
