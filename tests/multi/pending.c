@@ -1,6 +1,6 @@
 /*
- * pending.c - one rank of a correct program in which one is ahead of the others: all ranks reject the same
- * calls, and that rank leaves barriers. For test_pending.py. The environment describes the world.
+ * pending.c - one rank of a correct program in which rank 0 is ahead of the others: all ranks reject the same
+ * calls, and rank 0 leaves barriers. For test_pending.py. The environment describes the world.
  *
  *   pending CASE    runs one case, in a group of its own
  *
@@ -17,7 +17,6 @@
 enum { LATE_US = 700000, SHORT_MS = 200, AHEAD = 7, MANY = 20 };
 
 static int me, size;
-static int ahead; /* the rank that is ahead of the others */
 static mst_group *group;
 
 static void check_at(int line, const char *what, mst_status got, mst_status wanted) {
@@ -28,14 +27,14 @@ static void check_at(int line, const char *what, mst_status got, mst_status want
 }
 #define CHECK(call, wanted) check_at(__LINE__, #call, call, wanted)
 
-/* The other ranks begin when that rank says so. */
+/* The other ranks begin when rank 0 says so. */
 static void be_late(void) {
     mst_store *store = mst_get_group_store(group);
-    if (me != ahead) CHECK(mst_store_wait(store, (const char *[]){"begin"}, 1), MST_OK);
+    if (me != 0) CHECK(mst_store_wait(store, (const char *[]){"begin"}, 1), MST_OK);
 }
 static void begin_others(void) {
     mst_store *store = mst_get_group_store(group);
-    if (me == ahead) CHECK(mst_store_set(store, "begin", "", 0), MST_OK);
+    if (me == 0) CHECK(mst_store_set(store, "begin", "", 0), MST_OK);
 }
 static void reject(void) {
     float x = 0;
@@ -50,15 +49,15 @@ static void broadcast(mst_work **work) {
     static float x = 5;
     CHECK(mst_broadcast(&x, 1, MST_F32, .group = group, .work = work), MST_OK);
 }
-/* A barrier that the rank leaves, because the others are late. */
+/* A barrier that rank 0 leaves, because the others are late. */
 static void leave_barrier(bool monitored) {
     mst_work *work;
-    int timeout_ms = me == ahead ? SHORT_MS : 0;
+    int timeout_ms = me == 0 ? SHORT_MS : 0;
     if (monitored)
         CHECK(mst_monitored_barrier(.group = group, .timeout_ms = timeout_ms, .work = &work), MST_OK);
     else
         CHECK(mst_barrier(.group = group, .timeout_ms = timeout_ms, .work = &work), MST_OK);
-    CHECK(mst_wait(work), me == ahead ? MST_ERR_STALLED : MST_OK);
+    CHECK(mst_wait(work), me == 0 ? MST_ERR_STALLED : MST_OK);
 }
 
 static void first_calls(void) {
@@ -108,13 +107,18 @@ static void left_barriers(void) {
     begin_others();
     sum();
 }
-/* It is left while the rank waits for the first one of its host, which creates what they share. */
+/* Rank 0 leaves it before the ranks have connected. */
 static void first_barrier(void) {
-    ahead = 1;
+    mst_cancel *cancel = NULL;
     be_late();
-    leave_barrier(false);
+    if (me == 0) {
+        CHECK(mst_cancel_new(&cancel), MST_OK);
+        mst_cancel_fire(cancel);
+    }
+    CHECK(mst_barrier(.group = group, .cancel = cancel), me == 0 ? MST_ERR_CANCELLED : MST_OK);
     begin_others();
     sum();
+    mst_cancel_free(cancel);
 }
 static void monitored_barriers(void) {
     mst_work *works[2];

@@ -1,4 +1,4 @@
-"""A correct program in which one rank is ahead: all ranks reject the same calls, and that rank leaves barriers."""
+"""A correct program whose rank 0 is ahead: all ranks reject the same calls, and rank 0 leaves barriers."""
 
 from harness import MUSTER, PROGRAMS, RanksTest, main
 
