@@ -41,20 +41,20 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum a
 
 /* Reads the number of each rank's last barrier in one batch. */
 static mst_status read_progress(const mst_group *group, uint64_t *at) {
-    char(*keys)[MSI_KEY_MAX] = calloc((size_t)group->size, sizeof *keys);
-    struct msi_store_rpc *x = calloc((size_t)group->size, sizeof *x);
+    size_t size = (size_t)group->size;
+    struct msi_store_rpc *x = calloc(size, sizeof *x + MSI_KEY_MAX); /* the requests, then their keys */
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    mst_status st = keys && x ? MST_OK : msi_fail_memory();
-    for (int i = 0; i < group->size && st == MST_OK; i++)
+    if (!x) return msi_fail_memory();
+    char(*keys)[MSI_KEY_MAX] = (void *)(x + size);
+    for (int i = 0; i < group->size; i++)
         x[i].req = msi_read_request(msi_key(keys[i], "%s%s/at/%d", group->world->prefix, group->id, i));
-    if (st == MST_OK) st = msi_world_exec(group->world, &wait, x, (size_t)group->size);
+    mst_status st = msi_world_exec(group->world, &wait, x, size);
     for (int i = 0; i < group->size && st == MST_OK; i++) {
         char text[24];
         at[i] = strtoull(msi_str_copy(msi_store_reply_value(&x[i]), text, sizeof text), NULL, 10);
     }
-    if (x) msi_store_rpc_free(x, (size_t)group->size);
+    msi_store_rpc_free(x, size);
     free(x);
-    free(keys);
     return st;
 }
 
