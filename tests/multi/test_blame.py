@@ -102,6 +102,20 @@ class Deaths(BlameTest):
         calls = "sum hold barrier quit"
         self.each((None, "abcd", "aabb"), body, calls, calls, calls, "sum hold")
 
+    def test_rank_with_the_only_store_ends_after_a_collective(self):
+        """Its call returns only when the others have learned the cause, because they cannot ask the store after that."""
+        self.settings = {"MUSTER_STORE_STANDBY": 0}
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[3].kill()
+            for rank in ranks[:3]:
+                self.blames(rank, "broadcast:3", 3, LOST)
+
+        calls = "sum broadcast:3 quit"
+        self.each(("abcd", "aabb"), body, calls, calls, calls, "sum hold")
+
     def test_second_death(self):
         """Rank 1 misses rank 0, but rank 3 died before. Rank 2 reads that in the report of rank 1."""
         self.hosted = False
@@ -170,11 +184,11 @@ class Leaves(BlameTest):
         def body(ranks):
             self.assert_ok(ranks[1].step("destroy"))
             ranks[0].resume()
-            for _ in range(2):
-                step = self.blames(ranks[0], "receive:1", 1, ("MST_ERR_PEER_LOST",))
+            for action in ("check", "receive:1", "receive:1"):
+                step = self.blames(ranks[0], action, 1, ("MST_ERR_PEER_LOST",))
                 self.assertIn("has left", step.message)
 
-        self.each((None, "ab"), body, "sum hold receive:1 receive:1", "sum destroy hold")
+        self.each((None, "ab"), body, "sum hold check receive:1 receive:1", "sum destroy hold")
 
     def test_rank_that_left_before_the_store_was_lost(self):
         """It is not the cause: rank 2 cannot be reached without the store."""

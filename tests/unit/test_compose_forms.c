@@ -255,6 +255,30 @@ static void backends_have_names(void **state) {
     }
 }
 
+/* More modules than the list of names holds: a wrong name is compared with those that it holds. */
+static void a_directory_of_many_modules(void **state) {
+    (void)state;
+    enum { FILES = 40 };
+    char directory[] = "/tmp/muster_modules_XXXXXX", path[100];
+    const mst_backend *found;
+    assert_non_null(mkdtemp(directory));
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/mst_backend_module%d.so", directory, i);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fclose(file);
+    }
+    assert_status(msi_backend_find("nativ", directory, &found), MST_ERR_UNSUPPORTED);
+    assert_contains(mst_error(), "did you mean 'native'?");
+    assert_status(msi_backend_find("another", directory, &found), MST_ERR_UNSUPPORTED);
+    assert_contains(mst_error(), "see `muster info` for the list");
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/mst_backend_module%d.so", directory, i);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(directory), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_have_names),
@@ -265,6 +289,7 @@ int main(void) {
         cmocka_unit_test(memory_of_any_row_is_used),
         cmocka_unit_test(without_memory_it_says_so),
         cmocka_unit_test(backends_have_names),
+        cmocka_unit_test(a_directory_of_many_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
