@@ -172,8 +172,13 @@ class Coverage:
         return found
 
     def of(self, mutant):
-        """The tests that execute the line of a mutant, with their seconds. gcov may count an earlier line of its statement."""
+        """The tests that execute the line of a mutant, with their seconds. gcov may count an earlier line of its statement.
+
+        All tests if the file has no line that can be executed.
+        """
         tests, line = {}, line_of(mutant)
+        if not any(mutant[0] in test["files"] for test in self.tests.values()):  # it has only data
+            return {name: test["seconds"] for name, test in self.tests.items()}
         for name, test in self.tests.items():
             if lines := test["files"].get(mutant[0]):
                 known = sorted(set(lines["known"]))

@@ -252,8 +252,8 @@ static inline bool msi_comm_advance(struct msi_comm *comm) {
 }
 /*
  * For engines that run collectives one at a time: calls step for the first collective, and for the next ones
- * as long as they can advance. Calls leave, which may be NULL, for a collective that had begun and failed
- * while the communicator continues.
+ * as long as they can advance. Calls leave for a collective that had begun and failed while the communicator
+ * continues.
  */
 bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(struct mst_work *),
                             void (*leave)(struct mst_work *));

@@ -53,7 +53,7 @@ bool msi_comm_advance_queue(struct msi_comm *comm, enum msi_advance (*step)(stru
         struct mst_work *work = msi_container(comm->ops.queue.next, struct mst_work, node);
         if (comm->failure.status != MST_OK && work->failure.status == MST_OK) work->failure = comm->failure;
         if (work->failure.status != MST_OK) {
-            if (work->begun && leave && comm->failure.status == MST_OK) leave(work);
+            if (work->begun && comm->failure.status == MST_OK) leave(work);
             msi_comm_end(work);
             continue;
         }

@@ -188,7 +188,7 @@ static bool parse_report(const char *text, struct report *report) {
     for (int i = 0; i < MSI_RECENT; i++) {
         char *end;
         report->recent[i] = (uint32_t)strtoul(at, &end, 16);
-        if (end == at || *end != ' ') return false;
+        if (*end != ' ') return false;
         at = end + 1;
     }
     report->call = at;
@@ -229,8 +229,7 @@ static mst_status compare_with(struct msi_comm *comm, const struct msi_waiting *
     struct report report;
     struct msi_store_rpc x;
     struct msi_str note = read_note(comm, wait_key(comm, rank, key), &x);
-    snprintf(text, sizeof text, "%.*s", (int)(note.n < NOTE_MAX ? note.n : NOTE_MAX - 1),
-             note.n ? note.p : "");
+    msi_str_copy(note, text, sizeof text);
     msi_store_rpc_free(&x, 1);
     mst_status st = parse_report(text, &report) ? say_different(comm, at, rank, &report) : MST_OK;
     if (st != MST_OK) *culprit = rank;

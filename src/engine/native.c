@@ -12,6 +12,12 @@ void msi_native_init(struct msi_comm *comm) {
     msi_p2p_init(&native->p2p, &native->peers);
 }
 
+mst_status msi_native_opened(struct msi_comm *comm, const struct mst_work *first, mst_status status) {
+    bool left = status == MST_ERR_TIMEOUT || status == MST_ERR_CANCELLED;
+    if (left && first->op.desc.kind == MST_KIND_BARRIER) msi_pending_add(comm, &first->op);
+    return status;
+}
+
 void msi_native_close(struct msi_comm *comm) {
     struct msi_native *native = msi_native(comm);
     free(native->pending.calls);

@@ -34,6 +34,10 @@ static inline struct msi_native *msi_native(const struct msi_comm *comm) {
 void msi_native_init(struct msi_comm *comm);
 void msi_native_close(struct msi_comm *comm);
 
+/* For the open slots: a barrier that the program leaves before the engine is open is pending then. Returns
+ * the status. */
+mst_status msi_native_opened(struct msi_comm *comm, const struct mst_work *first, mst_status status);
+
 /* Appends a collective to the pending ones. Without memory it ends the communicator. */
 void msi_pending_add(struct msi_comm *comm, const struct msi_op *op);
 /* Removes the first one. */

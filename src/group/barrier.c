@@ -4,14 +4,16 @@
  * messages can name late ranks.
  */
 #include "base/error.h"
+#include "base/rank_list.h"
 #include "bootstrap/report.h"
+#include "group/choice.h"
 #include "group/vote.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LISTED_MOST = 8, LOOK_MS = 50, LOOK_MOST_MS = 200 };
+enum { LOOK_MS = 50, LOOK_MOST_MS = 200 };
 
 /* FIRST arrives and waits, AGAIN only waits, both until a rank of the world is lost; PEEK does not wait. */
 enum attempt { FIRST, AGAIN, PEEK };
@@ -39,63 +41,52 @@ static mst_status try_once(mst_group *group, const struct msi_wait *wait, enum a
 
 /* Reads the number of each rank's last barrier in one batch. */
 static mst_status read_progress(const mst_group *group, uint64_t *at) {
-    char(*keys)[MSI_KEY_MAX] = calloc((size_t)group->size, sizeof *keys);
-    struct msi_store_rpc *x = calloc((size_t)group->size, sizeof *x);
+    size_t size = (size_t)group->size;
+    struct msi_store_rpc *x = calloc(size, sizeof *x + MSI_KEY_MAX); /* the requests, then their keys */
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
-    mst_status st = keys && x ? MST_OK : msi_fail_memory();
-    for (int i = 0; i < group->size && st == MST_OK; i++)
+    if (!x) return msi_fail_memory();
+    char(*keys)[MSI_KEY_MAX] = (void *)(x + size);
+    for (int i = 0; i < group->size; i++)
         x[i].req = msi_read_request(msi_key(keys[i], "%s%s/at/%d", group->world->prefix, group->id, i));
-    if (st == MST_OK) st = msi_world_exec(group->world, &wait, x, (size_t)group->size);
+    mst_status st = msi_world_exec(group->world, &wait, x, size);
     for (int i = 0; i < group->size && st == MST_OK; i++) {
         char text[24];
         at[i] = strtoull(msi_str_copy(msi_store_reply_value(&x[i]), text, sizeof text), NULL, 10);
     }
-    if (x) msi_store_rpc_free(x, (size_t)group->size);
+    msi_store_rpc_free(x, size);
     free(x);
-    free(keys);
     return st;
 }
 
-struct late {
-    int n, first; /* ranks that have not arrived, and the first of them */
-    char list[512];
-};
-
-static struct late list_late(const mst_group *group, const uint64_t *at) {
-    struct late late = {.first = -1};
-    size_t used = 0, size = sizeof late.list;
+static void list_late(const mst_group *group, const uint64_t *at, struct msi_rank_list *late) {
+    char who[MSI_PROCESS_MAX + 32];
+    msi_rank_list_init(late, MSI_RANKS_LISTED);
     for (int i = 0; i < group->size; i++) {
         if (at[i] >= group->barriers || i == group->rank) continue;
         int rank = msi_group_global_rank(group, i);
-        const struct msi_member *m = &group->world->members.members[rank];
-        if (late.first < 0) late.first = rank;
-        if (late.n++ >= LISTED_MOST || used >= size) continue;
-        used += (size_t)snprintf(late.list + used, size - used, "%srank %d (host %s, pid %d)",
-                                 late.n > 1 ? ", " : "", rank, m->host_name, m->pid);
+        msi_rank_list_add(late, rank, msi_rank_show(group, rank, who, sizeof who));
     }
-    if (late.n > LISTED_MOST && used < size)
-        snprintf(late.list + used, size - used, " and %d more", late.n - LISTED_MOST);
-    return late;
 }
 
-static mst_status find_late(const mst_group *group, struct late *late) {
+/* Lists the ranks that have not arrived. */
+static mst_status find_late(const mst_group *group, struct msi_rank_list *late) {
     uint64_t *at = calloc((size_t)group->size, sizeof *at);
     if (!at) return msi_fail_memory();
     mst_status st = read_progress(group, at);
-    if (st == MST_OK) *late = list_late(group, at);
+    if (st == MST_OK) list_late(group, at, late);
     free(at);
     return st;
 }
 
 static mst_status explain_stall(const mst_group *group) {
-    struct late late;
+    struct msi_rank_list late;
     char show[96];
     mst_status st = find_late(group, &late);
     if (st != MST_OK) return st;
     st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
                   "%d of %d ranks of %s arrived in time; missing: %s", group->size - late.n, group->size,
                   msi_group_show(group, show, sizeof show),
-                  late.n ? late.list : "none, but the answer of the store was late");
+                  late.n ? late.text : "none, but the answer of the store was late");
     return msi_blame(st, late.first);
 }
 
@@ -142,10 +133,10 @@ static mst_status check_recovering(mst_group *group, bool late, int *turn) {
 }
 
 static void write_slow(const mst_group *group, struct msi_slow *slow, int64_t deadline) {
-    struct late late;
+    struct msi_rank_list late;
     char show[96];
     if (find_late(group, &late) == MST_OK && late.n)
-        msi_slow_write(slow, deadline, NULL, msi_group_show(group, show, sizeof show), late.list);
+        msi_slow_write(slow, deadline, NULL, msi_group_show(group, show, sizeof show), late.text);
     slow->due = INT64_MAX;
 }
 

@@ -1,13 +1,14 @@
 /* exchange.c - mst_set_backend: replaces the backends of a group, or of a world and the groups that follow
  * it. Keys: choice.h. */
 #include "base/error.h"
+#include "base/rank_list.h"
 #include "group/choice.h"
 #include "wire/cursor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOOK_MS = 200, LISTED_MOST = 8 };
+enum { LOOK_MS = 200 };
 
 /* One call of mst_set_backend. */
 struct exchange {
@@ -95,13 +96,8 @@ static bool has_come(const char *came, int rank) {
     return false;
 }
 
-/* The ranks that have not arrived. */
-struct late {
-    int n, first; /* how many, and the first of them */
-    char list[600];
-};
-
-static mst_status find_late(const struct exchange *e, struct late *late) {
+/* Lists the ranks that have not arrived. */
+static mst_status find_late(const struct exchange *e, struct msi_rank_list *late) {
     const mst_group *group = e->group;
     char key[MSI_KEY_MAX + 8], who[MSI_PROCESS_MAX + 32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
@@ -110,18 +106,12 @@ static mst_status find_late(const struct exchange *e, struct late *late) {
     mst_status st = msi_world_exec(group->world, &wait, &x, 1);
     struct msi_str came = st == MST_OK ? msi_store_reply_value(&x) : msi_cstr("");
     char *text = malloc(came.n + 1);
-    size_t used = 0, size = sizeof late->list;
-    *late = (struct late){.first = -1};
+    msi_rank_list_init(late, MSI_RANKS_LISTED);
     for (int i = 0; text && i < group->size && st == MST_OK; i++) {
         int rank = msi_group_global_rank(group, i);
         if (has_come(msi_str_copy(came, text, came.n + 1), rank)) continue;
-        if (late->first < 0) late->first = rank;
-        if (late->n++ < LISTED_MOST && used < size)
-            used += (size_t)snprintf(late->list + used, size - used, "%s%s", late->n > 1 ? ", " : "",
-                                     msi_rank_show(group, rank, who, sizeof who));
+        msi_rank_list_add(late, rank, msi_rank_show(group, rank, who, sizeof who));
     }
-    if (late->n > LISTED_MOST && used < size)
-        snprintf(late->list + used, size - used, " and %d more", late->n - LISTED_MOST);
     msi_store_rpc_free(&x, 1);
     free(text);
     return st;
@@ -130,22 +120,22 @@ static mst_status find_late(const struct exchange *e, struct late *late) {
 /* Fails at the deadline, and names the ranks that have not arrived. */
 static mst_status say_late(const struct exchange *e) {
     const mst_group *group = e->group;
-    struct late late;
+    struct msi_rank_list late;
     char show[96];
     mst_status st = find_late(e, &late);
     if (st != MST_OK) return st;
     st =
         msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
                  "%d of %d ranks of %s reached mst_set_backend in time; missing: %s", group->size - late.n,
-                 group->size, msi_group_show(group, show, sizeof show), late.n ? late.list : "none any more");
+                 group->size, msi_group_show(group, show, sizeof show), late.n ? late.text : "none any more");
     return msi_blame(st, late.first);
 }
 
 static void write_slow(const struct exchange *e, struct msi_slow *slow, int64_t deadline) {
-    struct late late;
+    struct msi_rank_list late;
     char show[96];
     if (find_late(e, &late) == MST_OK && late.n)
-        msi_slow_write(slow, deadline, NULL, msi_group_show(e->group, show, sizeof show), late.list);
+        msi_slow_write(slow, deadline, NULL, msi_group_show(e->group, show, sizeof show), late.text);
 }
 
 /* Has another rank ended the exchange? */

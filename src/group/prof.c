@@ -7,7 +7,7 @@
 #include "bootstrap/report.h"
 #include "group/world.h"
 #include "os/clock.h"
-#include "prof/clock/fit.h"
+#include "prof/clock/zero.h"
 #include "prof/flight/dump.h"
 #include "wire/cursor.h"
 
@@ -25,16 +25,17 @@ enum { ZERO_MS = 5000, OWN_MS = 5000 };
  */
 static mst_status publish_zero(struct msi_world *world, const struct msi_settings *settings,
                                struct msi_prof_world_options *o) {
-    char text[96];
-    int port = 0;
-    if (world->members.host_count > 1 && msi_clock_server_open(world->members.members[0].address, world->size,
-                                                               settings, &o->clock.server, &port) != MST_OK)
+    char text[MSI_CLOCK_ZERO_MAX];
+    struct msi_clock_zero zero = {.port = 0};
+    if (world->members.host_count > 1 &&
+        msi_clock_server_open(world->members.members[0].address, world->size, settings, &o->clock.server,
+                              &zero.port) != MST_OK)
         msi_log(prof, WARN,
                 "cannot start the clock server, so profiles of other hosts use their wall clocks: %s",
                 mst_error());
-    o->clock.zero = msi_now();
-    o->unix_ns = msi_calendar();
-    snprintf(text, sizeof text, "%lld %lld %d", (long long)o->clock.zero, (long long)o->unix_ns, port);
+    o->clock.zero = zero.at = msi_now();
+    o->unix_ns = zero.unix_ns = msi_calendar();
+    msi_clock_zero_write(text, &zero);
     struct msi_wait wait = {msi_deadline(OWN_MS), NULL};
     return msi_world_put(world, &wait, "prof/zero", msi_cstr(text));
 }
@@ -63,20 +64,15 @@ static mst_status read_zero(struct msi_world *world, const struct msi_settings *
                             struct msi_prof_world_options *o) {
     struct msi_buf text = {0};
     struct msi_wait wait = {msi_deadline(ZERO_MS), NULL};
-    long long zero = -1, unix_ns = -1;
-    int port = -1;
+    struct msi_clock_zero zero;
     mst_status st = msi_world_get(world, &wait, "prof/zero", 0, &text);
-    msi_buf_add_u8(&text, 0);
-    bool valid = st == MST_OK && !text.failed &&
-                 sscanf((const char *)text.data, "%lld %lld %d", &zero, &unix_ns, &port) == 3 && zero >= 0 &&
-                 zero <= MSI_TIME_MOST && unix_ns >= 0 && unix_ns <= INT64_MAX / 2 && port >= 0 &&
-                 port <= UINT16_MAX;
+    bool valid = st == MST_OK && msi_clock_zero_read(msi_buf_str(&text), &zero);
     msi_buf_free(&text);
-    o->clock.zero = valid ? zero : msi_now();
+    o->clock.zero = valid ? zero.at : msi_now();
     o->clock.error = valid ? 0 : MSI_PROF_NO_CLOCK_NS;
-    o->unix_ns = valid ? unix_ns : msi_calendar();
+    o->unix_ns = valid ? zero.unix_ns : msi_calendar();
     if (valid)
-        follow_clock(world, port, settings, o);
+        follow_clock(world, zero.port, settings, o);
     else
         msi_log(prof, WARN,
                 "rank 0 has not published the start time of the world, so this profile counts from its own "

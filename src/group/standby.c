@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "bootstrap/report.h"
 #include "group/choice.h"
+#include "wire/recovery.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static int choose(const struct msi_members *members, int host) {
 /* Finds out which rank hosts the store, and which one is its standby. */
 static mst_status learn_ranks(struct msi_world *world, bool continues, const struct msi_wait *wait,
                               int ranks[2]) {
-    char text[48];
+    char text[MSI_STORE_RANKS_MAX];
     if (!continues) {
         ranks[0] = 0;
         ranks[1] = choose(&world->members, 0);
@@ -74,18 +75,15 @@ static mst_status learn_ranks(struct msi_world *world, bool continues, const str
     }
     if (ranks[0] == world->rank) {
         if (ranks[1] < 0) ranks[1] = choose(&world->members, ranks[0]);
-        snprintf(text, sizeof text, "%d %d", ranks[0], ranks[1]);
+        msi_store_ranks_write(text, ranks);
         return msi_world_put(world, wait, "host", msi_cstr(text));
     }
     struct msi_buf value = {0};
     mst_status st = msi_world_get(world, wait, "host", ranks[0] >= 0 ? ranks[0] : world->first_old, &value);
-    snprintf(text, sizeof text, "%.*s", MSI_SHOW(msi_buf_str(&value)));
+    if (st == MST_OK)
+        msi_store_ranks_read(msi_buf_str(&value), world->size, ranks); /* -1: the host is lost */
     msi_buf_free(&value);
-    if (st != MST_OK) return st;
-    if (sscanf(text, "%d %d", &ranks[0], &ranks[1]) != 2 || ranks[0] < 0 || ranks[0] >= world->size ||
-        ranks[1] < -1 || ranks[1] >= world->size)
-        ranks[0] = ranks[1] = -1; /* the host is lost */
-    return MST_OK;
+    return st;
 }
 
 /* This rank is the standby of host: opens it, unless it has one. Tells the others where it is. */

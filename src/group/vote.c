@@ -1,6 +1,7 @@
 /* vote.c - see vote.h. */
 #include "group/vote.h"
 #include "base/error.h"
+#include "base/rank_list.h"
 #include "bootstrap/report.h"
 #include "group/choice.h"
 #include "group/recover.h"
@@ -9,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LISTED_MOST = 8, RECOVERY_MAX = 128, PART_MS = 50, PART_MOST_MS = 1000 };
+enum { RECOVERY_MAX = 128, PART_MS = 50, PART_MOST_MS = 1000 };
 
 /* A vote that this rank takes part in. */
 struct vote_state {
@@ -131,28 +132,23 @@ static mst_status say_late(struct vote_state *s) {
     const mst_group *group = s->vote->group;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(s->in))};
-    char list[600] = "", show[96], who[MSI_PROCESS_MAX + 32];
-    int n = 0, first = -1;
-    size_t used = 0;
+    char show[96], who[MSI_PROCESS_MAX + 32];
+    struct msi_rank_list late;
+    msi_rank_list_init(&late, MSI_RANKS_LISTED);
     mst_status st = msi_world_exec(group->world, &wait, &x, 1);
     if (st == MST_OK) read_lines(s, msi_store_reply_value(&x));
     for (int r = 0; r < group->size && st == MST_OK; r++) {
         int rank = msi_group_global_rank(group, r);
         if (s->ballots[r].text.p || msi_world_rank_event(group->world, rank)) continue;
-        if (first < 0) first = rank;
-        if (n++ < LISTED_MOST && used < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n > 1 ? ", " : "",
-                                     msi_rank_show(group, rank, who, sizeof who));
+        msi_rank_list_add(&late, rank, msi_rank_show(group, rank, who, sizeof who));
     }
     msi_store_rpc_free(&x, 1);
     if (st != MST_OK) return st;
-    if (n > LISTED_MOST && used < sizeof list)
-        snprintf(list + used, sizeof list - used, " and %d more", n - LISTED_MOST);
     st = msi_fail(MST_ERR_STALLED, "end those ranks or find out where they are, then repeat the call",
-                  "%d of %d ranks of %s reached %s in time or are lost; missing: %s", group->size - n,
+                  "%d of %d ranks of %s reached %s in time or are lost; missing: %s", group->size - late.n,
                   group->size, msi_group_show(group, show, sizeof show), s->vote->call,
-                  n ? list : "none any more");
-    return msi_blame(st, first);
+                  late.n ? late.text : "none any more");
+    return msi_blame(st, late.first);
 }
 
 static int first_lost(const mst_group *group) {

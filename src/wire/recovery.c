@@ -94,3 +94,15 @@ bool msi_next_rank_read(struct msi_str *lines, int size, struct msi_next_rank *n
             return true;
     return false;
 }
+
+void msi_store_ranks_write(char out[MSI_STORE_RANKS_MAX], const int ranks[2]) {
+    snprintf(out, MSI_STORE_RANKS_MAX, "%d %d", ranks[0], ranks[1]);
+}
+
+bool msi_store_ranks_read(struct msi_str text, int size, int ranks[2]) {
+    char copy[LINE_MAX_READ];
+    int n = sscanf(msi_str_copy(text, copy, sizeof copy), "%9d %9d", &ranks[0], &ranks[1]);
+    if (n == 2 && ranks[0] >= 0 && ranks[0] < size && ranks[1] >= -1 && ranks[1] < size) return true;
+    ranks[0] = ranks[1] = -1;
+    return false;
+}

@@ -1,7 +1,7 @@
 /*
  * recovery.h - texts with which ranks decide how to go on after deaths: ballots (group/vote.h), the next
- * world (group/reform.c) and processes that join it (bootstrap/admission.h). Pure codecs, which check
- * everything that they read.
+ * world (group/reform.c), its store (group/standby.c) and processes that join it (bootstrap/admission.h).
+ * Pure codecs, which check everything that they read.
  */
 #ifndef MSI_WIRE_RECOVERY_H
 #define MSI_WIRE_RECOVERY_H
@@ -46,5 +46,11 @@ bool msi_next_world_read(struct msi_str *lines, struct msi_admission *head);
 void msi_next_rank_write(struct msi_buf *out, const struct msi_next_rank *next);
 /* Removes the next well-formed line with a rank below size and skips others; false at the end. */
 bool msi_next_rank_read(struct msi_str *lines, int size, struct msi_next_rank *next);
+
+enum { MSI_STORE_RANKS_MAX = 32 };
+/* Ranks of a world: the host of its store and the standby; -1: no standby. */
+void msi_store_ranks_write(char out[MSI_STORE_RANKS_MAX], const int ranks[2]);
+/* False, with both -1, if the text is malformed or a rank is not below size. */
+bool msi_store_ranks_read(struct msi_str text, int size, int ranks[2]);
 
 #endif

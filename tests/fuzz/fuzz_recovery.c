@@ -59,9 +59,20 @@ static void check_next_world(struct msi_str lines) {
     }
 }
 
+static void check_store_ranks(struct msi_str text) {
+    int ranks[2], again[2];
+    char line[MSI_STORE_RANKS_MAX];
+    bool valid = msi_store_ranks_read(text, SIZE, ranks);
+    assert(valid ? ranks[0] >= 0 && ranks[0] < SIZE && ranks[1] >= -1 && ranks[1] < SIZE
+                 : ranks[0] == -1 && ranks[1] == -1);
+    msi_store_ranks_write(line, ranks);
+    assert(msi_store_ranks_read(msi_cstr(line), SIZE, again) == valid);
+    assert(again[0] == ranks[0] && again[1] == ranks[1]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static void (*const checks[])(struct msi_str) = {check_ballots, check_joiners, check_admission,
-                                                     check_next_world};
-    if (size) checks[data[0] % 4](msi_str(data + 1, size - 1));
+                                                     check_next_world, check_store_ranks};
+    if (size) checks[data[0] % 5](msi_str(data + 1, size - 1));
     return 0;
 }

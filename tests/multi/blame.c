@@ -90,6 +90,11 @@ static mst_status make_groups(int n) {
     return st;
 }
 
+static mst_status check(int unused) {
+    (void)unused;
+    return mst_check_group(NULL);
+}
+
 static mst_status destroy(int unused) {
     (void)unused;
     return mst_destroy_process_group(NULL);
@@ -109,6 +114,7 @@ static const struct {
                {"wait", wait_for_sum},
                {"wait_message", wait_for_message},
                {"groups", make_groups},
+               {"check", check},
                {"destroy", destroy}};
 
 static void act(const char *action) {

@@ -107,6 +107,19 @@ static void left_barriers(void) {
     begin_others();
     sum();
 }
+/* Rank 0 leaves it before the ranks have connected. */
+static void first_barrier(void) {
+    mst_cancel *cancel = NULL;
+    be_late();
+    if (me == 0) {
+        CHECK(mst_cancel_new(&cancel), MST_OK);
+        mst_cancel_fire(cancel);
+    }
+    CHECK(mst_barrier(.group = group, .cancel = cancel), me == 0 ? MST_ERR_CANCELLED : MST_OK);
+    begin_others();
+    sum();
+    mst_cancel_free(cancel);
+}
 static void monitored_barriers(void) {
     mst_work *works[2];
     float x = 1, y = 2;
@@ -135,7 +148,8 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } cases[] = {{"first_calls", first_calls},      {"behind_works", behind_works},
                  {"deadlines", deadlines},          {"left_barriers", left_barriers},
-                 {"monitored", monitored_barriers}, {"many_signatures", many_signatures}};
+                 {"monitored", monitored_barriers}, {"many_signatures", many_signatures},
+                 {"first_barrier", first_barrier}};
     int all[16];
     CHECK(mst_init(), MST_OK);
     me = mst_get_rank(NULL);

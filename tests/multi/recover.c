@@ -68,6 +68,8 @@ static mst_status shrink(void) {
     mst_group *old = group, *survivors;
     mst_status st = mst_shrink_group(old, &survivors);
     if (st != MST_OK) return st;
+    const char *name = old ? mst_get_group_name(old) : "survivors";
+    if (strcmp(mst_get_group_name(survivors), name) != 0) return MST_ERR_INTERNAL;
     if (old) st = mst_destroy_process_group(old);
     group = survivors;
     return st;

@@ -26,7 +26,7 @@ class BlameTest(RanksTest):
         if self.hosted:
             place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.free_port()}
         else:
-            _, self.port = self.serve()
+            self.store, self.port = self.serve()
             place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
         ranks = []
         for r, own in enumerate(actions):
@@ -72,6 +72,23 @@ class Deaths(BlameTest):
         waits = "sum receive:0"
         self.each((None, "abcd", "aabb", "abba"), body, "sum hold receive:3 quit", waits, waits, "sum hold")
 
+    def test_rank_that_hosts_the_store_ends_after_a_stall(self):
+        """The same. An earlier failure that another rank caused does not hide the death."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            for r in 1, 2:
+                self.blames(ranks[r], f"receive:{3 - r}", 3 - r, ("MST_ERR_STALLED",), SHORT)
+            ranks[3].kill()
+            ranks[0].resume()
+            self.blames(ranks[0], "receive:3", 3, LOST)
+            for rank in ranks[1:3]:
+                self.blames(rank, "receive:0", 3, LOST)
+
+        stalls = "sum timeout:200 receive:{} timeout:20000 receive:0"
+        self.each((None, "abcd"), body, "sum hold receive:3 quit", stalls.format(2), stalls.format(1), "sum hold")
+
     def test_rank_that_hosts_the_store_ends_after_a_collective(self):
         def body(ranks):
             for rank in ranks:
@@ -84,6 +101,20 @@ class Deaths(BlameTest):
 
         calls = "sum hold barrier quit"
         self.each((None, "abcd", "aabb"), body, calls, calls, calls, "sum hold")
+
+    def test_rank_with_the_only_store_ends_after_a_collective(self):
+        """Its call returns only when the others have learned the cause, because they cannot ask the store after that."""
+        self.settings = {"MUSTER_STORE_STANDBY": 0}
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[3].kill()
+            for rank in ranks[:3]:
+                self.blames(rank, "broadcast:3", 3, LOST)
+
+        calls = "sum broadcast:3 quit"
+        self.each(("abcd", "aabb"), body, calls, calls, calls, "sum hold")
 
     def test_second_death(self):
         """Rank 1 misses rank 0, but rank 3 died before. Rank 2 reads that in the report of rank 1."""
@@ -142,6 +173,34 @@ class Deaths(BlameTest):
                 self.blames(rank, "scatter:2", 0, LOST, 2 * SOON)
 
         self.each(("abcdefgh",), body, *["sum hold scatter:2 hold"] * 8)
+
+
+class Leaves(BlameTest):
+    hosted = False
+
+    def test_messages_of_a_rank_that_left(self):
+        """Each call tells that it has left the world, not only the first."""
+
+        def body(ranks):
+            self.assert_ok(ranks[1].step("destroy"))
+            ranks[0].resume()
+            for action in ("check", "receive:1", "receive:1"):
+                step = self.blames(ranks[0], action, 1, ("MST_ERR_PEER_LOST",))
+                self.assertIn("has left", step.message)
+
+        self.each((None, "ab"), body, "sum hold check receive:1 receive:1", "sum destroy hold")
+
+    def test_rank_that_left_before_the_store_was_lost(self):
+        """It is not the cause: rank 2 cannot be reached without the store."""
+
+        def body(ranks):
+            self.assert_ok(ranks[0].step("receive:1"))
+            self.assert_ends(ranks[1])
+            self.store.kill()
+            ranks[0].resume()
+            self.assert_failed(ranks[0].step("receive:2"), "MST_ERR_STORE_LOST")
+
+        self.each((None,), body, "receive:1 hold receive:2", "send:0", "hold")
 
 
 class Stops(BlameTest):

@@ -3,7 +3,7 @@
 from harness import MUSTER, PROGRAMS, RanksTest, main
 
 PENDING = PROGRAMS / "pending"
-CASES = ("first_calls", "behind_works", "deadlines", "left_barriers", "monitored", "many_signatures")
+CASES = ("first_calls", "behind_works", "deadlines", "left_barriers", "monitored", "many_signatures", "first_barrier")
 LAYOUTS = ("aa", "aaa", "ab", "abc", "aabb")  # the simulated host of each rank
 LIMIT = 120.0  # seconds for one run; reached only when something is wrong
 

@@ -250,9 +250,13 @@ class Together(ProfTest):
         self.assertEqual(len([line for line in lines if line.startswith("missing")]), 1)
 
     def test_another_alone_and_then_all(self):
-        lines = self.launch(2, "enable", "init", "sums=4", "r1-log=60000", "sums=2", "straggler", "sums=3", "straggler")
-        self.assertEqual(self.counts(lines), [6, 6, 9, 9])
-        self.assertNotIn("missing", "\n".join(lines))
+        """Rank 0 does not use what rank 1 published alone, even if it finds nothing newer yet."""
+        for late in (), ("r1-wait=200",):
+            with self.subTest(late=late):
+                first = ("sums=4", "r1-log=60000", "sums=2", *late, "straggler")
+                lines = self.launch(2, "enable", "init", *first, "sums=3", "straggler")
+                self.assertEqual(self.counts(lines), [6, 6, 9, 9])
+                self.assertNotIn("missing", "\n".join(lines))
 
     def test_one_calls_twice(self):
         lines = self.launch(3, "enable", "init", "sums=4", "straggler", "r2-log", "sums=2", "straggler", "sums=3", "straggler")

@@ -397,6 +397,20 @@ class StoreHostDies(RecoverTest):
             self.addCleanup(listener.close)
             threading.Thread(target=close_each, args=(listener, answer), daemon=True).start()
 
+    def test_host_of_the_store_is_not_the_first_rank(self):
+        """The standby is on another host. It serves the next world as rank 1, and gets a standby of its own."""
+        self.hosts = "aabb"
+        ranks = self.world(*[("sum",) + ("hold", "sum", "world", "sum") * 2] * 4)
+        self.all_ok(ranks, "sum")
+        for victim, old in (ranks[0], 0), (ranks[2], 1):
+            ranks.remove(victim)
+            victim.kill()
+            for rank in ranks:
+                rank.resume()
+            self.all_lose(ranks, "sum", old)
+            self.all_ok(ranks, "world", "sum")
+        self.end(*ranks)
+
     def test_other_groups(self):
         """Groups without rank 0 go on, and new ones can be made."""
         actions = ("group:1,2", "sum", "hold", "sum", "big", "group:2,1", "big")

@@ -7,6 +7,7 @@
 #include "os/tick.h"
 #include "prof/clock/clock_server.h"
 #include "prof/clock/fit.h"
+#include "prof/clock/zero.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -222,6 +223,27 @@ static void without_descriptors(void **state) {
     msi_clock_server_close(keeper);
 }
 
+static void the_start_of_a_world_is_checked(void **state) {
+    (void)state;
+    char text[MSI_CLOCK_ZERO_MAX];
+    struct msi_clock_zero zero;
+    msi_clock_zero_write(text, &(struct msi_clock_zero){MSI_TIME_MOST, INT64_MAX / 2, 65535});
+    assert_true(msi_clock_zero_read(msi_cstr(text), &zero));
+    assert_true(zero.at == MSI_TIME_MOST && zero.unix_ns == INT64_MAX / 2 && zero.port == 65535);
+    assert_true(msi_clock_zero_read(msi_cstr("0 0 0"), &zero));
+    static const char *const wrong[] = {"",
+                                        "1",
+                                        "1 1",
+                                        "x 1 1",
+                                        "-1 1 1",
+                                        "1 -1 1",
+                                        "1 1 -1",
+                                        "1 1 65536",
+                                        "2305843009213693952 1 1",
+                                        "1 4611686018427387904 1"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) assert_false(msi_clock_zero_read(msi_cstr(wrong[i]), &zero));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ticks_tell_the_clocks_time),
@@ -232,6 +254,7 @@ int main(void) {
         cmocka_unit_test(senseless_clocks_are_not_believed),
         cmocka_unit_test(a_keeper_that_tells_nonsense),
         cmocka_unit_test(without_descriptors),
+        cmocka_unit_test(the_start_of_a_world_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #define BIT(kind) (1u << MST_KIND_##kind)
 
-static mst_backend_capability rows[3];
+static mst_backend_capability rows[4];
 
 static const mst_backend_capability *give_rows(void) {
     return rows;
@@ -158,6 +158,30 @@ static void memory_is_only_copied_where_allowed(void **state) {
     free(c.steps);
 }
 
+static const mst_backend_capability *give_later_rows(void) {
+    return rows + 1;
+}
+
+/* A row for other kinds tells as well that the backend can use the memory. */
+static void memory_of_any_row_is_used(void **state) {
+    (void)state;
+    const mst_backend later = {.name = "simulated", .rows = give_later_rows};
+    struct msi_composer c = new_composer(0, 2, NULL);
+    mst_backend_op op = {.kind = MST_KIND_ALL_REDUCE, .dtype = MST_F32, .element = 4, .count = 5};
+    c.table = &later;
+    op.in = buffer;
+    op.out = buffer + 100;
+    memset(rows, 0, sizeof rows);
+    rows[1] =
+        (mst_backend_capability){.kinds = BIT(ALL_REDUCE), .ops = ~0u, .memories = 1u << MST_MEMORY_CUDA};
+    rows[2] =
+        (mst_backend_capability){.kinds = BIT(ALL_GATHER), .ops = ~0u, .memories = 1u << MST_MEMORY_HOST};
+    assert_ok(msi_compose(&c, &op, false));
+    assert_int_equal(c.steps[0].op.kind, MST_KIND_ALL_GATHER);
+    memset(rows, 0, sizeof rows);
+    free(c.steps);
+}
+
 /* Composes it with one piece of memory more each time, until there is enough; how often there was not. */
 static size_t starve(const mst_backend_op *op) {
     size_t refused = 0;
@@ -231,6 +255,30 @@ static void backends_have_names(void **state) {
     }
 }
 
+/* More modules than the list of names holds: a wrong name is compared with those that it holds. */
+static void a_directory_of_many_modules(void **state) {
+    (void)state;
+    enum { FILES = 40 };
+    char directory[] = "/tmp/muster_modules_XXXXXX", path[100];
+    const mst_backend *found;
+    assert_non_null(mkdtemp(directory));
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/mst_backend_module%d.so", directory, i);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fclose(file);
+    }
+    assert_status(msi_backend_find("nativ", directory, &found), MST_ERR_UNSUPPORTED);
+    assert_contains(mst_error(), "did you mean 'native'?");
+    assert_status(msi_backend_find("another", directory, &found), MST_ERR_UNSUPPORTED);
+    assert_contains(mst_error(), "see `muster info` for the list");
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/mst_backend_module%d.so", directory, i);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(directory), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_have_names),
@@ -238,8 +286,10 @@ int main(void) {
         cmocka_unit_test(forms_are_seen),
         cmocka_unit_test(what_is_there_is_not_composed),
         cmocka_unit_test(memory_is_only_copied_where_allowed),
+        cmocka_unit_test(memory_of_any_row_is_used),
         cmocka_unit_test(without_memory_it_says_so),
         cmocka_unit_test(backends_have_names),
+        cmocka_unit_test(a_directory_of_many_modules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

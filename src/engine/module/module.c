@@ -2,6 +2,7 @@
 #include "engine/module/module.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/rank_list.h"
 #include "base/settings.h"
 #include "comm/wait_reports.h"
 #include "engine/engines.h"
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_MAX = 900, ABSENT_MS = 300, SET_MS = 10000, LOOK_MS = 200, LISTED_MOST = 8 };
+enum { KEY_MAX = 900, ABSENT_MS = 300, SET_MS = 10000, LOOK_MS = 200 };
 
 static struct msi_str backend_key(const struct msi_module *m, const char *name, char out[KEY_MAX]) {
     snprintf(out, KEY_MAX, "%s/%s", m->comm->key, name);
@@ -100,17 +101,11 @@ static bool host_combine(mst_dtype dtype, mst_op op, void *out, const void *a, c
     return true;
 }
 
-/* The ranks that have not arrived. */
-struct absent {
-    int n, first; /* how many, and the first of them */
-    char list[600];
-};
-
-static void find_absent(struct msi_module *m, struct absent *absent) {
+/* Lists the ranks that have not arrived. */
+static void find_absent(struct msi_module *m, struct msi_rank_list *absent) {
     struct msi_comm *comm = m->comm;
     char who[200], name[32], key[KEY_MAX];
-    size_t used = 0, size = sizeof absent->list;
-    *absent = (struct absent){.first = -1};
+    msi_rank_list_init(absent, MSI_RANKS_LISTED);
     for (int r = 0; r < comm->size; r++) {
         snprintf(name, sizeof name, "ready/%d", r);
         struct msi_wait wait = {msi_deadline(ABSENT_MS), NULL};
@@ -119,35 +114,29 @@ static void find_absent(struct msi_module *m, struct absent *absent) {
         struct msi_reader reader = msi_reader(x.reply.data, x.reply.len);
         bool there = st == MST_OK && msi_value_or_none(msi_read_str(&reader)).n > 0;
         msi_store_rpc_free(&x, 1);
-        if (there) continue;
-        if (absent->first < 0) absent->first = r;
-        if (absent->n++ < LISTED_MOST && used < size)
-            used += (size_t)snprintf(absent->list + used, size - used, "%s%s", absent->n > 1 ? ", " : "",
-                                     msi_comm_show(comm, r, who, sizeof who));
+        if (!there) msi_rank_list_add(absent, r, msi_comm_show(comm, r, who, sizeof who));
     }
-    if (absent->n > LISTED_MOST && used < size)
-        snprintf(absent->list + used, size - used, " and %d more", absent->n - LISTED_MOST);
 }
 
 /* Fails, and names the ranks that have not arrived. */
 static mst_status say_absent(struct msi_module *m) {
     struct msi_comm *comm = m->comm;
-    struct absent absent;
+    struct msi_rank_list absent;
     char group[96];
     find_absent(m, &absent);
     mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
                              "%d of %d ranks of %s reached the opening of backend '%s' in time; missing: %s",
                              comm->size - absent.n, comm->size, msi_comm_show(comm, -1, group, sizeof group),
-                             m->table->name, absent.n ? absent.list : "none any more");
+                             m->table->name, absent.n ? absent.text : "none any more");
     return absent.n ? msi_blame(st, msi_comm_global(comm, absent.first)) : st;
 }
 
 static void write_slow(struct msi_module *m, struct msi_slow *slow, int64_t deadline) {
-    struct absent absent;
+    struct msi_rank_list absent;
     char group[96];
     find_absent(m, &absent);
     if (absent.n)
-        msi_slow_write(slow, deadline, NULL, msi_comm_show(m->comm, -1, group, sizeof group), absent.list);
+        msi_slow_write(slow, deadline, NULL, msi_comm_show(m->comm, -1, group, sizeof group), absent.text);
 }
 
 /* Waits for a while for all ranks, or until a rank reports a failure. number is positive if this rank arrives

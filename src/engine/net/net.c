@@ -78,9 +78,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
     if (st == MST_OK) st = msi_endpoint_open(comm, wait);
     if (st == MST_ERR_CONFIG) msi_comm_tell_end(comm, st); /* the others would wait for this rank */
     if (st == MST_OK && !net->open) st = make_wake_fd(net);
-    bool late = st == MST_ERR_TIMEOUT || st == MST_ERR_CANCELLED;
-    if (late && first->op.desc.kind == MST_KIND_BARRIER) msi_pending_add(comm, &first->op);
-    return st;
+    return msi_native_opened(comm, first, st);
 }
 
 /* Closes all links. */

@@ -21,15 +21,14 @@ static size_t op_bytes(const struct msi_comm *comm) {
 static mst_status open_engine(struct msi_comm *comm, const struct mst_work *first,
                               const struct msi_wait *wait) {
     struct msi_shm *shm = msi_shm(comm);
-    (void)first;
     msi_native_init(comm);
-    mst_status st = msi_comm_agree(comm, wait);
-    if (st != MST_OK) return st;
-    if (!shm->maps) shm->maps = msi_maps_new(comm->size);
-    if (!shm->maps) return msi_fail_memory();
     comm->traits =
         (struct msi_engine_traits){.spins = SPINS, .max_fds = 1, .pollable = true, .barrier_survives = true};
-    return msi_peers_open_region(&shm->native.peers, wait);
+    if (!shm->maps) shm->maps = msi_maps_new(comm->size);
+    if (!shm->maps) return msi_fail_memory();
+    mst_status st = msi_comm_agree(comm, wait);
+    if (st == MST_OK) st = msi_peers_open_region(&shm->native.peers, wait);
+    return msi_native_opened(comm, first, st);
 }
 
 static void close_engine(struct msi_comm *comm) {

@@ -18,6 +18,10 @@ static mst_status op_of_all_reduce(void) {
     if (ODDLY) return mst_all_reduce(out, SMALL, MST_F32, .op = MST_BAND, OPTIONS);
     return mst_all_reduce(out, SMALL, MST_F32, OPTIONS);
 }
+static mst_status missing_dtype_of_all_reduce(void) {
+    if (ODDLY) return mst_all_reduce(out, SMALL, OPTIONS);
+    return mst_all_reduce(out, SMALL, MST_F32, OPTIONS);
+}
 static mst_status count_of_large_all_reduce(void) {
     if (ODDLY) return mst_all_reduce(out, SIZE_MAX / 2, MST_F32, OPTIONS);
     return mst_all_reduce(out, LARGE, MST_F32, OPTIONS);
@@ -165,6 +169,7 @@ const struct ranks_case rejected_cases[] = {
     REJECTED(dtype_of_all_reduce, "99 is not a valid dtype"),
     REJECTED(null_buffer_of_all_reduce, "buf is NULL"),
     REJECTED(op_of_all_reduce, "BAND is not defined for f32"),
+    REJECTED(missing_dtype_of_all_reduce, "too few positional arguments"),
     REJECTED(count_of_large_all_reduce, "count"),
     REJECTED(overlap_of_all_reduce, "overlap"),
     REJECTED(null_buffer_of_broadcast, "buf is NULL"),

@@ -75,9 +75,35 @@ mst_backend own_table = {
     .close = own_close,
 };
 
+/* Done after a number of calls of progress. */
+static mst_status patient_progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
+    enum { CALLS = 1000 };
+    static int calls;
+    (void)engine;
+    (void)op;
+    *done = ++calls >= CALLS;
+    return MST_OK;
+}
+
+/* An engine without a descriptor to poll is called often. Between the usual sleeps of 5 ms this takes 5 s. */
+static void patient(void) {
+    enum { SOON_MS = 3000 };
+    mst_backend table = own_table;
+    mst_group *alone;
+    int value = 7;
+    table.name = "patient";
+    table.progress = patient_progress;
+    OK(mst_backend_register(&table));
+    OK(mst_new_group(&me, 1, &alone, .backend = "patient"));
+    OK(mst_broadcast(&value, 1, MST_I32, .group = alone, .timeout_ms = SOON_MS));
+    OK(mst_destroy_process_group(alone));
+    opened = submitted = closed = 0;
+}
+
 void own(void) {
     mst_group *alone;
     int value = 7;
+    patient();
     OK(mst_backend_register(&own_table));
     CHECK(mst_backend_register(&own_table) == MST_ERR_STATE);
     OK(mst_new_group(&me, 1, &alone, .backend = "own"));
@@ -129,7 +155,7 @@ static mst_status batch_submit(mst_backend_engine *engine, mst_backend_op *op) {
     if (in_batch < 0) broken++;
     in_batch++;
     submitted++;
-    memmove(op->out, op->in, op->count * op->element);
+    if (op->in && op->out) memmove(op->out, op->in, op->count * op->element);
     return MST_OK;
 }
 static mst_status batch_open(const mst_backend_host *host, mst_backend_engine **engine,
@@ -141,8 +167,23 @@ static mst_status batch_open(const mst_backend_host *host, mst_backend_engine **
 }
 static const mst_backend_capability *batch_rows(void) {
     static const mst_backend_capability rows[] = {
-        {.kinds = 1u << MST_KIND_ALL_GATHER, .forms = MST_FORM_IN_PLACE}, {0}};
+        {.kinds = 1u << MST_KIND_ALL_GATHER, .forms = MST_FORM_IN_PLACE},
+        {.kinds = 1u << MST_KIND_SEND | 1u << MST_KIND_RECV},
+        {0}};
     return rows;
+}
+
+/* Messages of a batch are submitted together, too. The engine moves nothing. */
+static void batch_messages(mst_group *group) {
+    int value = 0;
+    mst_p2p ops[BATCH];
+    mst_work *works[BATCH];
+    for (int i = 0; i < BATCH; i++)
+        ops[i] = (mst_p2p){.buf = &value, .count = 1, .dtype = MST_I32, .send = i % 2 == 0};
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        OK(mst_batch_isend_irecv(ops, BATCH, works, .group = group));
+        OK(mst_wait_all(works, BATCH));
+    }
 }
 
 static void *batch_thread(void *group) {
@@ -190,6 +231,8 @@ void batches(void) {
     for (int i = 0; i < 2; i++) CHECK(!pthread_create(&threads[i], NULL, batch_thread, alone));
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     CHECK(submitted == 2 * ROUNDS * BATCH && broken == 0);
+    batch_messages(alone);
+    CHECK(broken == 0);
     OK(mst_destroy_process_group(alone));
 }
 
