@@ -31,19 +31,19 @@ struct call {
     char why[200];
 };
 
-/* Copies the keys of a request as strings into one block; NULL without memory. */
+/* Copies the keys of a request as strings, and their pointers, into one block; NULL without memory. */
 static const char **copy_keys(const struct msi_store_req *req, size_t *n) {
     bool list = msi_ops[req->op].request[0] == 'K';
     const struct msi_str *keys = list ? req->keys : &req->key;
     size_t bytes = 0;
     *n = list ? req->n : 1;
     for (size_t i = 0; i < *n; i++) bytes += keys[i].n + 1;
-    const char **made = malloc((*n + 1) * sizeof *made + bytes);
-    char *at = made ? (char *)(made + *n + 1) : NULL;
-    for (size_t i = 0; made && i < *n; i++) {
+    const char **made = calloc(1, (*n + 1) * sizeof *made + bytes);
+    if (!made) return NULL;
+    char *at = (char *)(made + *n + 1);
+    for (size_t i = 0; i < *n; i++) {
         made[i] = at;
         if (keys[i].n) memcpy(at, keys[i].p, keys[i].n);
-        at[keys[i].n] = 0;
         at += keys[i].n + 1;
     }
     return made;
