@@ -144,10 +144,12 @@ static bool may_host_store(struct msi_world *world) {
 void msi_world_leave(struct msi_world *world, bool ends) {
     static const char *const names[] = {"params", "arrived", "members", "locations",
                                         "all",    "events",  "out",     "prof/zero"};
-    report_leaving(world);
-    if (ends && may_host_store(world)) wait_for_others(world);
-    if (world->hosted) return; /* the keys end with the store */
-    if (!count_out(world, "", world->size) || !count_ended(world)) return;
+    bool waits = ends && may_host_store(world), counts = !world->hosted; /* else keys end with the store */
+    bool last = counts && !waits && count_out(world, "", world->size);
+    report_leaving(world); /* the last use of a store whose host waits for it */
+    if (waits) wait_for_others(world);
+    if (counts && waits) last = count_out(world, "", world->size);
+    if (!last || !count_ended(world)) return;
     delete_keys(world, names, sizeof names / sizeof *names, "rank/", world->size);
     if (world->summed) delete_keys(world, NULL, 0, "prof/", world->size);
 }

@@ -104,7 +104,10 @@ static mst_status barrier(const struct msi_basic_store *basic, const struct msi_
 static mst_status get_all(const struct msi_basic_store *basic, const struct msi_wait *wait,
                           struct msi_store_rpc *x) {
     struct msi_store_req all = {.op = MSI_OP_MULTI_GET, .n = x->req.n, .keys = x->req.keys};
-    if (basic->gets_many) return run_one(basic, wait, all, &x->reply);
+    if (basic->gets_many) {
+        msi_buf_free(&x->reply);
+        return run_one(basic, wait, all, &x->reply);
+    }
     mst_status st = MST_OK;
     for (size_t i = 0; i < x->req.n && st == MST_OK; i++) {
         struct msi_buf value = {0};
