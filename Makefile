@@ -24,6 +24,14 @@ demo-survive: build ## train a GPT, kill a process: the others continue without 
 test: ## install the required packages, build, run everything
 	@scripts/test.sh
 
+TORCH ?= torch
+torch-test: build ## test the backend for PyTorch with a torch of PyPI (TORCH=torch==2.11.0), in build/torch-venv
+	cmake --preset release -DMUSTER_BUILD_TESTS=ON
+	cmake --build build -j$(JOBS)
+	python3 -m venv build/torch-venv
+	build/torch-venv/bin/pip install -q setuptools numpy '$(TORCH)'
+	MUSTER_TORCH_PYTHON=$(CURDIR)/build/torch-venv/bin/python ctest --test-dir build -R interop/test_torch_backend -V
+
 check: build ## run only the static checks
 	@scripts/check.sh
 
@@ -55,5 +63,5 @@ clean: ## remove all build directories
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
-.PHONY: build demo demo-survive test check fresh bench install clean help
+.PHONY: build demo demo-survive test torch-test check fresh bench install clean help
 .NOTPARALLEL:

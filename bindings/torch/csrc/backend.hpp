@@ -1,0 +1,98 @@
+/*
+ * backend.hpp - a process group of PyTorch over muster.
+ *
+ * The first group of a process opens a world; later groups whose ranks are in it are groups of that world.
+ * Collectives of one backend are made one after the other, on the thread that calls. A call whose options say
+ * asyncOp = false blocks there, which saves a wake-up.
+ */
+#pragma once
+
+#include "work.hpp"
+
+#include <atomic>
+#include <muster/muster.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+namespace muster_torch {
+
+/* What PyTorch tells about a new process group. */
+struct GroupOptions {
+    c10::intrusive_ptr<c10d::Store> store;
+    int rank, size;
+    std::chrono::milliseconds timeout;
+    std::string name;
+    std::vector<int> global_ranks; // in the order of the group's ranks
+};
+
+struct World;
+
+class Backend final : public c10d::Backend {
+  public:
+    using Tensors = std::vector<at::Tensor>;
+    using Result = c10::intrusive_ptr<c10d::Work>;
+    using Timeout = std::chrono::milliseconds;
+
+    explicit Backend(const GroupOptions &options);
+    ~Backend() override;
+
+    const std::string getBackendName() const override {
+        return "muster";
+    }
+
+    Result broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
+    Result allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) override;
+    Result allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) override;
+    Result allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) override;
+    Result reduce(Tensors &tensors, const c10d::ReduceOptions &options) override;
+    Result allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &) override;
+    Result _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &) override;
+    Result allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
+                               const c10d::AllgatherOptions &options) override;
+    Result allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                           const c10d::AllgatherOptions &options) override;
+    Result gather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::GatherOptions &) override;
+    Result scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &) override;
+    Result reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                          const c10d::ReduceScatterOptions &options) override;
+    Result _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                const c10d::ReduceScatterOptions &options) override;
+    Result reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                           const c10d::ReduceScatterOptions &options) override;
+    Result alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
+                         std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &) override;
+    Result alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) override;
+    Result send(Tensors &tensors, int to, int tag) override;
+    Result recv(Tensors &tensors, int from, int tag) override;
+    Result recvAnysource(Tensors &tensors, int tag) override;
+    Result barrier(const c10d::BarrierOptions &options) override;
+    void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) override;
+
+    void setSequenceNumberForGroup() override {}
+    uint64_t getSequenceNumberForGroup() override {
+        return sequence_;
+    }
+    void setTimeout(Timeout timeout) override;
+    void abort() override;
+    void shutdown() override;
+
+  private:
+    using Post = std::function<mst_status(const mst_call &call)>;
+    struct Call;
+
+    mst_call options_for(Timeout timeout) const;
+    Result run(Call call);
+    Result reduce_each(const char *name, c10d::OpType type, Tensors &tensors,
+                       const c10d::AllreduceOptions &options);
+    Result message(const char *name, c10d::OpType type, Tensors &tensors, bool receives, int peer, int tag);
+
+    std::shared_ptr<World> world_; // keeps it open
+    mst_group *group_ = nullptr;   // of the world, or the world itself
+    std::mutex collectives_;       // held while one is made
+    std::atomic<uint64_t> sequence_{0};
+    std::atomic<bool> ended_{false};
+};
+
+/* The process exits: groups that were not destroyed are left as they are. */
+void begin_exit();
+
+} // namespace muster_torch

@@ -1,0 +1,37 @@
+/* errors.cpp - see errors.hpp. Programs search messages for gloo's phrases, so these are part of them. */
+#include "errors.hpp"
+
+#include <c10/util/Exception.h>
+
+namespace muster_torch {
+
+static const char *phrase(mst_status status) {
+    switch (status) {
+    case MST_ERR_TIMEOUT:
+    case MST_ERR_STALLED:
+    case MST_ERR_MISSING_RANK:
+        return "Timed out waiting for other ranks: ";
+    case MST_ERR_PEER_LOST:
+        return "Connection closed by peer: ";
+    default:
+        return "";
+    }
+}
+
+[[noreturn]] static void fail(mst_status status, const std::string &call) {
+    C10_THROW_ERROR(DistBackendError, "[muster] " + call + ": " + phrase(status) + mst_error());
+}
+
+std::exception_ptr make_error(mst_status status, const std::string &call) {
+    try {
+        fail(status, call);
+    } catch (...) {
+        return std::current_exception();
+    }
+}
+
+void check(mst_status status, const std::string &call) {
+    if (status != MST_OK) fail(status, call);
+}
+
+} // namespace muster_torch

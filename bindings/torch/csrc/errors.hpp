@@ -1,0 +1,16 @@
+/* errors.hpp - a failure of muster as the exception that PyTorch's users expect. */
+#pragma once
+
+#include <exception>
+#include <muster/muster.h>
+#include <string>
+
+namespace muster_torch {
+
+/* The last failure of this thread as a DistBackendError. call: what the user called, such as "allreduce". */
+std::exception_ptr make_error(mst_status status, const std::string &call);
+
+/* Throws it unless status is MST_OK. */
+void check(mst_status status, const std::string &call);
+
+} // namespace muster_torch

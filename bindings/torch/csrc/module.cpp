@@ -1,0 +1,22 @@
+/* module.cpp - the Python module muster_torch._C. */
+#include "backend.hpp"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/extension.h>
+
+using muster_torch::Backend;
+using muster_torch::GroupOptions;
+
+static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store> &store, int rank,
+                                                int size, int64_t timeout_ms, const std::string &name,
+                                                const std::vector<int> &global_ranks) {
+    py::gil_scoped_release release; // it waits for the other ranks
+    return c10::make_intrusive<Backend>(
+        GroupOptions{store, rank, size, std::chrono::milliseconds(timeout_ms), name, global_ranks});
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+    module.def("create", &create);
+    module.def("begin_exit", &muster_torch::begin_exit);
+    module.def("version", [] { return std::string(MST_VERSION_STRING); });
+}

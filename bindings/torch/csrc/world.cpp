@@ -1,0 +1,73 @@
+/* world.cpp - see world.hpp. */
+#include "world.hpp"
+#include "errors.hpp"
+#include "store.hpp"
+
+#include <algorithm>
+
+namespace muster_torch {
+
+static std::atomic<bool> exiting{false};
+static std::mutex lock; // of open
+static std::weak_ptr<World> open;
+
+void begin_exit() {
+    exiting = true;
+}
+
+World::~World() {
+    if (exiting) return; // the others learn it from the end of the process
+    mst_destroy_process_group(all);
+    mst_store_free(store);
+}
+
+std::vector<int> World::find(const std::vector<int> &global) const {
+    std::vector<int> ranks;
+    for (int rank : global) {
+        auto at = std::find(global_ranks.begin(), global_ranks.end(), rank);
+        if (at == global_ranks.end()) return {};
+        ranks.push_back(static_cast<int>(at - global_ranks.begin()));
+    }
+    return ranks;
+}
+
+static std::shared_ptr<World> open_world(const GroupOptions &group) {
+    auto world = std::make_shared<World>();
+    world->global_ranks = group.global_ranks;
+    world->store = open_store(group.store);
+    mst_init_options options{};
+    options.size = sizeof options;
+    options.rank = group.rank;
+    options.world_size = group.size;
+    options.timeout_ms = static_cast<int>(group.timeout.count());
+    options.store = world->store;
+    options.no_discovery = true;
+    mst_group *all = nullptr;
+    mst_status status = mst_world_open(&options, &all);
+    if (status != MST_OK) mst_store_free(world->store);
+    world->store = status == MST_OK ? world->store : nullptr;
+    check(status, "init_process_group");
+    world->all = all;
+    return world;
+}
+
+std::shared_ptr<World> open_group(const GroupOptions &options, mst_group **group) {
+    std::lock_guard<std::mutex> guard(lock);
+    auto world = open.lock();
+    auto ranks = world ? world->find(options.global_ranks) : std::vector<int>();
+    if (ranks.empty()) {
+        auto made = open_world(options);
+        *group = made->all;
+        if (!world) open = made;
+        return made;
+    }
+    mst_group_options settings{};
+    settings.size = sizeof settings;
+    settings.world = world->all;
+    settings.timeout_ms = static_cast<int>(options.timeout.count());
+    settings.name = options.name.c_str();
+    check(mst_new_group_with(ranks.data(), static_cast<int>(ranks.size()), group, &settings), "new_group");
+    return world;
+}
+
+} // namespace muster_torch

@@ -1,0 +1,27 @@
+/* world.hpp - the worlds of muster that the process groups of this process use. */
+#pragma once
+
+#include "backend.hpp"
+
+namespace muster_torch {
+
+struct World {
+    mst_store *store = nullptr;
+    mst_group *all = nullptr;
+    std::vector<int> global_ranks; // of PyTorch, by rank in this world
+
+    World() = default;
+    World(const World &) = delete;
+    ~World();
+
+    /* The world's ranks of these global ranks of PyTorch; empty if one is not in it. */
+    std::vector<int> find(const std::vector<int> &global) const;
+};
+
+/*
+ * The group of the options: *group is a group of an open world that has all its ranks, or a new world. Blocks
+ * until the ranks of a new world have joined.
+ */
+std::shared_ptr<World> open_group(const GroupOptions &options, mst_group **group);
+
+} // namespace muster_torch

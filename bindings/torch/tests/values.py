@@ -1,0 +1,275 @@
+"""One rank of the value tests: every operation, type, reduction and layout against results computed locally.
+
+  values.py PART…   under a launcher that sets RANK and WORLD_SIZE; BACKEND is muster, or gloo to compare
+"""
+
+import os
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+BACKEND = os.environ.get("BACKEND", "muster")
+FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+INTEGERS = [torch.int8, torch.uint8, torch.int32, torch.int64]
+MOVED = FLOATS + INTEGERS + [torch.int16, torch.bool, torch.complex64, torch.complex128]
+OPS = {"SUM": torch.sum, "PRODUCT": torch.prod, "MIN": torch.amin, "MAX": torch.amax}
+SHAPES = [(), (0,), (1,), (7,), (3, 5), (1000,), (40, 33)]
+
+
+def layouts(tensor):
+    """Tensors with these values in different memory layouts."""
+    yield tensor.clone()
+    if tensor.dim() >= 1 and tensor.numel():
+        wide = torch.zeros(*tensor.shape[:-1], tensor.shape[-1] * 2, dtype=tensor.dtype)
+        wide[..., ::2] = tensor
+        yield wide[..., ::2]
+    if tensor.dim() == 2:
+        yield tensor.t().contiguous().t()
+        padded = torch.zeros(tensor.shape[0] + 2, tensor.shape[1] + 3, dtype=tensor.dtype)
+        padded[1:-1, 2:-1] = tensor
+        yield padded[1:-1, 2:-1]
+
+
+def values(rank, shape, dtype, salt=0):
+    """Small numbers that differ among ranks; sums and products of a few are exact in all types."""
+    n = int(torch.tensor(shape).prod()) if shape else 1
+    numbers = (torch.arange(n) * 7 + rank * 3 + salt) % 3 + 1
+    if dtype == torch.bool:
+        return (numbers % 2 == 0).reshape(shape)
+    return numbers.reshape(shape).to(dtype)
+
+
+class Ranks:
+    def __init__(self):
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def equal(self, got, wanted, *what):
+        if got.shape != wanted.shape or not torch.equal(got, wanted):
+            raise AssertionError(f"rank {self.rank}: {what}: got {got.flatten()[:8]}, not {wanted.flatten()[:8]}")
+
+    def all(self, shape, dtype, salt=0):
+        return [values(r, shape, dtype, salt) for r in range(self.size)]
+
+    def reduced(self, name, parts):
+        stacked = torch.stack(parts)
+        if name in ("SUM", "PRODUCT"):
+            return OPS[name](stacked, 0).to(parts[0].dtype)
+        return OPS[name](stacked, 0)
+
+    def each(self, dtypes):
+        for dtype in dtypes:
+            for shape in SHAPES:
+                for layout in layouts(values(self.rank, shape, dtype)):
+                    for asynchronous in (False, True):
+                        yield dtype, shape, layout.clone(memory_format=torch.preserve_format) if layout.is_contiguous() else layout, asynchronous
+
+    @staticmethod
+    def finish(work, asynchronous):
+        if asynchronous:
+            work.wait()
+
+    def all_reduce(self):
+        for name in OPS:
+            for dtype, shape, tensor, late in self.each(FLOATS + INTEGERS):
+                before = tensor.clone()
+                self.finish(dist.all_reduce(tensor, getattr(dist.ReduceOp, name), async_op=late), late)
+                self.equal(tensor, self.reduced(name, self.all(shape, dtype)), "all_reduce", name, dtype, shape)
+                tensor.copy_(before)
+        for name, fold in (("BAND", torch.bitwise_and), ("BOR", torch.bitwise_or), ("BXOR", torch.bitwise_xor)):
+            for dtype in INTEGERS:
+                tensor, wanted = values(self.rank, (9,), dtype), self.all((9,), dtype)
+                dist.all_reduce(tensor, getattr(dist.ReduceOp, name))
+                total = wanted[0]
+                for part in wanted[1:]:
+                    total = fold(total, part)
+                self.equal(tensor, total, name, dtype)
+
+    def reduce(self):
+        for root in range(self.size):
+            for name in OPS:
+                for dtype, shape, tensor, late in self.each([torch.float32, torch.int64]):
+                    before = tensor.clone()
+                    self.finish(dist.reduce(tensor, root, getattr(dist.ReduceOp, name), async_op=late), late)
+                    if self.rank == root:
+                        self.equal(tensor, self.reduced(name, self.all(shape, dtype)), "reduce", name, dtype, shape)
+                    tensor.copy_(before)
+
+    def broadcast(self):
+        for root in range(self.size):
+            for dtype, shape, tensor, late in self.each(MOVED):
+                before = tensor.clone()
+                self.finish(dist.broadcast(tensor, root, async_op=late), late)
+                self.equal(tensor, values(root, shape, dtype), "broadcast", dtype, shape)
+                tensor.copy_(before)
+
+    def all_gather(self):
+        for dtype, shape, tensor, late in self.each(MOVED):
+            outs = [next(iter(list(layouts(torch.zeros(shape, dtype=dtype)))[-1:])) for _ in range(self.size)]
+            self.finish(dist.all_gather(outs, tensor, async_op=late), late)
+            for r, out in enumerate(outs):
+                self.equal(out, values(r, shape, dtype), "all_gather", dtype, shape)
+            if shape and shape[0]:
+                out = torch.zeros((shape[0] * self.size, *shape[1:]), dtype=dtype)
+                self.finish(dist.all_gather_into_tensor(out, tensor, async_op=late), late)
+                self.equal(out, torch.cat(self.all(shape, dtype)), "all_gather_into_tensor", dtype, shape)
+
+    def gather_and_scatter(self):
+        for root in range(self.size):
+            for dtype, shape, tensor, late in self.each([torch.float32, torch.uint8, torch.bool, torch.complex64]):
+                mine = self.rank == root
+                outs = [torch.zeros(shape, dtype=dtype) for _ in range(self.size)] if mine else None
+                self.finish(dist.gather(tensor, outs, root, async_op=late), late)
+                for r in range(self.size if mine else 0):
+                    self.equal(outs[r], values(r, shape, dtype), "gather", dtype, shape)
+                parts = [values(r, shape, dtype, 5) for r in range(self.size)] if mine else None
+                self.finish(dist.scatter(tensor, parts, root, async_op=late), late)
+                self.equal(tensor, values(self.rank, shape, dtype, 5), "scatter", dtype, shape)
+                tensor.copy_(values(self.rank, shape, dtype))
+
+    def reduce_scatter(self):
+        for name in OPS:
+            for dtype, shape, tensor, late in self.each([torch.float32, torch.bfloat16, torch.int64]):
+                ins = [values(self.rank, shape, dtype, r) for r in range(self.size)]
+                wanted = self.reduced(name, self.all(shape, dtype, self.rank))
+                op = getattr(dist.ReduceOp, name)
+                self.finish(dist.reduce_scatter(tensor, ins, op, async_op=late), late)
+                self.equal(tensor, wanted, "reduce_scatter", name, dtype, shape)
+                if shape and shape[0]:
+                    tensor.zero_()
+                    self.finish(dist.reduce_scatter_tensor(tensor, torch.cat(ins), op, async_op=late), late)
+                    self.equal(tensor, wanted, "reduce_scatter_tensor", name, dtype, shape)
+                tensor.copy_(values(self.rank, shape, dtype))
+
+    def all_to_all(self):
+        for dtype in MOVED:
+            for late in (False, True):
+                ins = [values(self.rank, (r + 1, 3), dtype, r) for r in range(self.size)]
+                outs = [torch.zeros((self.rank + 1, 3), dtype=dtype) for _ in range(self.size)]
+                wanted = [values(r, (self.rank + 1, 3), dtype, self.rank) for r in range(self.size)]
+                self.finish(dist.all_to_all(outs, ins, async_op=late), late)
+                for got, want in zip(outs, wanted):
+                    self.equal(got, want, "all_to_all", dtype)
+                out = torch.zeros(((self.rank + 1) * self.size, 3), dtype=dtype)
+                splits = [self.rank + 1] * self.size, [r + 1 for r in range(self.size)]
+                self.finish(dist.all_to_all_single(out, torch.cat(ins), *splits, async_op=late), late)
+                self.equal(out, torch.cat(wanted), "all_to_all_single", dtype)
+                whole = torch.cat([values(self.rank, (2, 3), dtype, r) for r in range(self.size)])
+                out = torch.zeros_like(whole)
+                self.finish(dist.all_to_all_single(out, whole, async_op=late), late)
+                self.equal(out, torch.cat([values(r, (2, 3), dtype, self.rank) for r in range(self.size)]), "equal", dtype)
+
+    def messages(self):
+        to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        for dtype, shape, tensor, _ in self.each(MOVED):
+            got = list(layouts(torch.zeros(shape, dtype=dtype)))[-1]
+            works = [dist.irecv(got, source, tag=3), dist.isend(tensor, to, tag=3)]
+            for work in works:
+                work.wait()
+            self.equal(got, values(source, shape, dtype), "message", dtype, shape)
+        if self.rank == 0:
+            seen = set()
+            for _ in range(self.size - 1):
+                got = torch.zeros(3)
+                sender = dist.recv(got)
+                self.equal(got, torch.full((3,), float(sender)), "any source")
+                seen.add(sender)
+            assert seen == set(range(1, self.size)), seen
+        else:
+            dist.send(torch.full((3,), float(self.rank)), 0)
+        dist.barrier()  # rank 0 must not receive the next messages from any source
+        ops = [dist.P2POp(dist.isend, torch.full((4,), self.rank), to), dist.P2POp(dist.irecv, out := torch.zeros(4, dtype=torch.int64), source)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+        self.equal(out, torch.full((4,), source), "batch")
+
+    def sparse(self):
+        """Ranks have different numbers of elements, some at the same place."""
+        for _ in range(3):
+            places = torch.tensor([[0, self.rank + 1, 0], [1, 2, 2]][: 2])[:, : self.rank % 3 + 1]
+            tensor = torch.sparse_coo_tensor(places, torch.ones(places.shape[1]) * (self.rank + 1), (self.size + 2, 4))
+            wanted = torch.zeros(self.size + 2, 4)
+            for r in range(self.size):
+                wanted[0, 1] += r + 1
+                if r % 3 + 1 > 1:
+                    wanted[r + 1, 2] += r + 1
+                if r % 3 + 1 > 2:
+                    wanted[0, 2] += r + 1
+            dist.all_reduce(tensor)
+            self.equal(tensor.to_dense(), wanted, "sparse")
+
+    def objects(self):
+        gathered = [None] * self.size
+        dist.all_gather_object(gathered, {"rank": self.rank, "text": "x" * (self.rank * 1000)})
+        assert [len(g["text"]) for g in gathered] == [r * 1000 for r in range(self.size)]
+        listed = [{"a": 1}, "two", 3] if self.rank == 0 else [None] * 3
+        dist.broadcast_object_list(listed)
+        assert listed == [{"a": 1}, "two", 3]
+
+    def groups(self):
+        everyone = list(range(self.size))
+        for _ in range(3):
+            evens = dist.new_group(everyone[::2])
+            whole = dist.new_group(everyone)
+            if self.rank % 2 == 0:
+                tensor = torch.tensor([self.rank + 1.0])
+                dist.all_reduce(tensor, group=evens)
+                assert tensor.item() == sum(r + 1 for r in everyone[::2])
+            tensor = torch.ones(2)
+            dist.all_reduce(tensor, group=whole)
+            assert tensor[0].item() == self.size
+            if self.rank % 2 == 0:
+                dist.destroy_process_group(evens)
+            dist.destroy_process_group(whole)
+
+    def works(self):
+        """Waits of several threads, repeated waits, futures with callbacks that wait, and dropped works."""
+        import threading
+
+        for _ in range(50):
+            tensor = torch.ones(1000)
+            work = dist.all_reduce(tensor, async_op=True)
+            threads = [threading.Thread(target=work.wait) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            work.wait()
+            assert work.is_completed() and work.is_success() and tensor[999].item() == self.size
+        first = dist.all_reduce(torch.ones(4), async_op=True)
+
+        def wait_for_another(future):
+            second = dist.all_reduce(future.value()[0], async_op=True)
+            second.wait()
+            return future.value()[0]
+
+        result = first.get_future().then(wait_for_another).wait()
+        self.equal(result, torch.full((4,), float(self.size**2)), "callback")
+        for _ in range(20):
+            dist.all_reduce(torch.ones(100000), async_op=True)  # nobody keeps the tensor or the work
+        tensor = torch.ones(5)
+        dist.all_reduce(tensor)
+        self.equal(tensor, torch.full((5,), float(self.size)), "after dropped works")
+
+    def barriers(self):
+        for _ in range(20):
+            dist.barrier()
+        dist.barrier(async_op=True).wait()
+
+
+def main():
+    if BACKEND == "muster":
+        import muster_torch  # noqa: F401
+    torch.set_num_threads(1)
+    dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
+    ranks = Ranks()
+    for part in sys.argv[1:]:
+        getattr(ranks, part)()
+        dist.barrier()
+        print(f"{part}: right", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
