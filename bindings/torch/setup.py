@@ -41,5 +41,5 @@ setup(
         )
     ],
     cmdclass={"build_ext": BuildExtension},
-    entry_points={"torch.backends": ["muster = muster_torch:register"]},
+    entry_points={"torch.distributed.backends": ["muster = muster_torch:register"]},
 )

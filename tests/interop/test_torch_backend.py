@@ -9,14 +9,14 @@ import subprocess
 import sys
 import unittest
 
-from harness import PROGRAMS, Process, RanksTest
+from harness import MUSTER, PROGRAMS, Process, RanksTest
 from torch_support import BUILD, SOURCE, environment, find_torches
 
 OLDEST = (2, 11)
 BINDING = SOURCE / "bindings/torch"
 PARTS = (
     "all_reduce", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "messages", "sparse",
-    "objects", "groups", "works", "barriers",
+    "objects", "groups", "works", "parameters", "barriers",
 )  # fmt: skip
 
 FOUND, REASONS = find_torches()
@@ -80,6 +80,24 @@ class BackendTest(RanksTest):
                         for status, out in self.ranks(torch, 4, "mixed.py", hosts=hosts, in_c=in_c):
                             self.assertEqual((status, out.splitlines()[-1:]), (0, ["right"]), out)
 
+    def launched(self, torch, *command):
+        for holder in self.reserved:
+            holder.close()
+        self.reserved.clear()
+        env = {**environment(), "PYTHONPATH": str(self.packages[torch])}
+        status, out = Process(self.popen(*command, env=env)).finish()
+        self.assertEqual((status, out.count("right")), (0, 4), out)
+
+    def test_launchers(self):
+        """torchrun with C and Python ranks, and muster run with Python ranks."""
+        for torch in TORCHES:
+            python = f"exec {torch.python} -B {BINDING / 'tests/mixed.py'}"
+            both = f"case $RANK in 1|2) exec {PROGRAMS / 'torch_rank'} ;; *) {python} ;; esac"
+            torchrun = [torch.python, "-m", "torch.distributed.run", "--no-python", "--nproc_per_node", 4]
+            with self.subTest(torch=torch.version):
+                self.launched(torch, *torchrun, "--master_port", self.free_port(), "sh", "-c", both)
+                self.launched(torch, MUSTER, "run", "-n", 4, "--open-store", "sh", "-c", python)
+
     def faults(self, torch, case, *patterns, within=10, hosts=None, victim=None):
         """Each rank but the victim raises what the patterns say within so many seconds."""
         for rank, (_, out) in enumerate(self.ranks(torch, 3, "faults.py", case, hosts=hosts)):
@@ -104,6 +122,8 @@ class BackendTest(RanksTest):
                     self.faults(torch, "wait_with_a_timeout", "Timed out waiting 300ms", hosts=hosts, victim=1)
                     self.faults(torch, "aborted", "abort", hosts=hosts)
                     self.faults(torch, "wrong_arguments", "right: 3", hosts=hosts)
+                    self.faults(torch, "destroyed_during_a_call", "abort|destroyed|right|left", hosts=hosts)
+                    self.faults(torch, "destroyed_with_pending_works", "destroyed before the operation was done", hosts=hosts)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 #include "tensors.hpp"
 #include "world.hpp"
 
+#include <algorithm>
+
 namespace muster_torch {
 
 using c10d::OpType;
@@ -20,7 +22,8 @@ struct Backend::Call {
 };
 
 Backend::Backend(const GroupOptions &options) : c10d::Backend(options.rank, options.size) {
-    world_ = open_group(options, &group_);
+    users_ = std::make_shared<Users>();
+    world_ = open_group(options, users_, &group_);
 }
 
 Backend::~Backend() {
@@ -28,18 +31,24 @@ Backend::~Backend() {
 }
 
 void Backend::setTimeout(Timeout timeout) {
-    check(mst_group_set_timeout(group_, static_cast<int>(timeout.count())), "setTimeout");
+    check(mst_group_set_timeout(group_, to_ms(timeout)), "setTimeout");
+}
+
+static void abort_group(mst_group *group, const char *why) {
+    mst_abort_options options{};
+    options.size = sizeof options;
+    mst_abort_with(group, why, &options);
 }
 
 void Backend::abort() {
-    mst_abort_options options{};
-    options.size = sizeof options;
-    if (!ended_) mst_abort_with(group_, "the program aborted the process group", &options);
+    if (!ended_) abort_group(group_, "the program aborted the process group");
 }
 
 void Backend::shutdown() {
     if (ended_.exchange(true)) return;
-    if (group_ != world_->all) mst_destroy_process_group(group_);
+    if (users_->any()) abort_group(group_, "the program destroyed the process group during a call");
+    users_->wait_until_none();
+    if (group_ != world_->all && !is_exiting()) mst_destroy_process_group(group_);
     world_.reset();
 }
 
@@ -47,25 +56,32 @@ mst_call Backend::options_for(Timeout timeout) const {
     mst_call call{};
     call.size = sizeof call;
     call.group = group_;
-    call.timeout_ms = timeout > kNoTimeout ? static_cast<int>(timeout.count()) : 0;
+    call.timeout_ms = to_ms(timeout); // 0: the group's
     return call;
 }
 
 Backend::Result Backend::run(Call call) {
+    Use use(*users_);
     TORCH_CHECK(!ended_, "[muster] ", call.name, ": the process group was shut down");
     std::lock_guard<std::mutex> guard(collectives_);
     uint64_t sequence = ++sequence_;
-    auto work = c10::make_intrusive<Work>(rank_, call.type, sequence, call.name, std::move(call.operation));
+    auto work =
+        c10::make_intrusive<Work>(rank_, call.type, sequence, call.name, std::move(call.operation), users_);
     mst_call options = options_for(call.timeout);
     std::vector<mst_work *> works;
     for (auto &post : call.posts) {
         mst_work *one = nullptr;
         options.work = call.async ? &one : nullptr;
-        mst_status status = post(options);
-        if (status != MST_OK) {
-            auto error = make_error(status, call.name);
-            for (auto *begun : works) mst_work_free(begun);
-            std::rethrow_exception(error);
+        std::exception_ptr failed;
+        try {
+            mst_status status = post(options);
+            if (status != MST_OK) failed = make_error(status, call.name);
+        } catch (...) {
+            failed = std::current_exception();
+        }
+        if (failed) {
+            if (!works.empty()) work->begin(std::move(works)); // it keeps their tensors until they end
+            std::rethrow_exception(failed);
         }
         if (call.async) works.push_back(one);
     }
@@ -98,6 +114,7 @@ static at::Tensor keep_output(const at::Tensor &tensor, const at::Tensor &flat, 
     if (flat.is_same(tensor)) return flat;
     operation->finish = [tensor, flat, before = std::move(operation->finish)] {
         if (before) before();
+        at::AutoDispatchBelowADInplaceOrView no_autograd; // parameters may be written, too
         at::Tensor(tensor).copy_(flat);
     };
     return flat;
@@ -144,6 +161,25 @@ static std::vector<size_t> counts_of(const Tensors &tensors, const Payload &payl
     std::vector<size_t> counts;
     for (const auto &tensor : tensors) counts.push_back(payload.count(tensor.numel()));
     return counts;
+}
+
+/* Fails unless large has the elements of all ranks' small. */
+static void check_blocks(const at::Tensor &large, const at::Tensor &small, int size, const char *call) {
+    TORCH_CHECK(large.scalar_type() == small.scalar_type(), "[muster] ", call, ": the tensors have types ",
+                large.scalar_type(), " and ", small.scalar_type());
+    TORCH_CHECK(large.numel() == small.numel() * size, "[muster] ", call, ": one tensor has ", small.numel(),
+                " elements, so the other one must have ", small.numel() * size, ", not ", large.numel());
+}
+
+/* Fails unless all tensors have the type of one. */
+static void check_types(const Tensors &tensors, const at::Tensor &one, const char *call) {
+    for (const auto &tensor : tensors)
+        TORCH_CHECK(tensor.scalar_type() == one.scalar_type(), "[muster] ", call, ": the tensors have types ",
+                    tensor.scalar_type(), " and ", one.scalar_type());
+}
+
+static bool have_different_counts(const std::vector<size_t> &counts) {
+    return std::any_of(counts.begin(), counts.end(), [&](size_t count) { return count != counts[0]; });
 }
 
 Backend::Result Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
@@ -213,7 +249,7 @@ Backend::Result Backend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
     auto sum = at::sparse_coo_tensor(at::cat(all_indices).t(), at::cat(all_values), own.sizes()).coalesce();
     tensors[0].copy_(sum);
     auto work = c10::make_intrusive<Work>(rank_, OpType::_ALLREDUCE_SPARSE, sequence_, "allreduce",
-                                          Operation{{}, tensors, nullptr, nullptr});
+                                          Operation{{}, tensors, nullptr, nullptr}, users_);
     work->complete();
     return work;
 }
@@ -237,6 +273,8 @@ Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &
     check_one(input_list, "allgather");
     TORCH_CHECK(output_lists.size() == 1, "[muster] allgather takes one list of outputs");
     check_count(output_lists[0], size_, "allgather");
+    check_types(output_lists[0], input_list[0], "allgather");
+    check_blocks(output_lists[0][static_cast<size_t>(rank_)], input_list[0], 1, "allgather");
     Call call{"allgather", OpType::ALLGATHER, options.asyncOp, options.timeout, {}, {}};
     auto flat = input(input_list[0], &call.operation);
     auto outs = outputs(output_lists[0], &call.operation);
@@ -245,20 +283,13 @@ Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &
     auto lists = lists_of(&call.operation);
     lists->outs = addresses(outs);
     lists->out_counts = counts_of(outs, payload);
+    bool differ = have_different_counts(lists->out_counts);
     call.posts.push_back([=](mst_call made) {
-        made.counts = lists->out_counts.data();
+        if (differ) made.counts = lists->out_counts.data();
         return mst_all_gather_with(lists->outs.data(), flat.data_ptr(), payload.count(flat.numel()),
                                    payload.dtype, &made);
     });
     return run(std::move(call));
-}
-
-/* Fails unless large has the elements of all ranks' small. */
-static void check_blocks(const at::Tensor &large, const at::Tensor &small, int size, const char *call) {
-    TORCH_CHECK(large.scalar_type() == small.scalar_type(), "[muster] ", call, ": the tensors have types ",
-                large.scalar_type(), " and ", small.scalar_type());
-    TORCH_CHECK(large.numel() == small.numel() * size, "[muster] ", call, ": one tensor has ", small.numel(),
-                " elements, so the other one must have ", small.numel() * size, ", not ", large.numel());
 }
 
 static Backend::Tensors pair(const at::Tensor &a, const at::Tensor &b) {
@@ -299,7 +330,13 @@ Backend::Result Backend::allgather_coalesced(std::vector<Tensors> &output_lists,
         call.operation.results.insert(call.operation.results.end(), list.begin(), list.end());
     for (size_t i = 0; i < input_list.size(); i++) {
         Tensors of_ranks;
-        for (auto &list : output_lists) of_ranks.push_back(list.at(i));
+        for (auto &list : output_lists) {
+            TORCH_CHECK(list.size() == input_list.size(),
+                        "[muster] allgather_coalesced: a list of outputs has ", list.size(),
+                        " tensors, but there are ", input_list.size(), " inputs");
+            of_ranks.push_back(list[i]);
+            check_blocks(list[i], input_list[i], 1, "allgather_coalesced");
+        }
         check_tensors(of_ranks, "allgather_coalesced");
         auto flat = input(input_list[i], &call.operation);
         auto outs = outputs(of_ranks, &call.operation);
@@ -331,6 +368,7 @@ Backend::Result Backend::gather(std::vector<Tensors> &output_lists, Tensors &inp
         whole = at::empty({size_ * flat.numel()}, flat.options());
         call.operation.results = outs;
         call.operation.finish = [outs, whole, n = flat.numel()] {
+            at::AutoDispatchBelowADInplaceOrView no_autograd;
             for (size_t i = 0; i < outs.size(); i++)
                 at::Tensor(outs[i]).copy_(
                     whole.narrow(0, static_cast<int64_t>(i) * n, n).view(outs[i].sizes()));
@@ -364,6 +402,7 @@ Backend::Result Backend::scatter(Tensors &output_list, std::vector<Tensors> &inp
             check_blocks(in, to, 1, "scatter");
             rows.push_back(in.reshape({-1}));
         }
+        at::AutoDispatchBelowADInplaceOrView no_autograd;
         whole = at::cat(rows);
     } else {
         check_none(input_lists, "scatter");
@@ -382,6 +421,8 @@ Backend::Result Backend::reduce_scatter(Tensors &output_list, std::vector<Tensor
     check_one(output_list, "reduce_scatter");
     TORCH_CHECK(input_lists.size() == 1, "[muster] reduce_scatter takes one list of inputs");
     check_count(input_lists[0], size_, "reduce_scatter");
+    check_types(input_lists[0], output_list[0], "reduce_scatter");
+    check_blocks(input_lists[0][static_cast<size_t>(rank_)], output_list[0], 1, "reduce_scatter");
     Call call{"reduce_scatter", OpType::REDUCE_SCATTER, options.asyncOp, options.timeout, {}, {}};
     auto to = output(output_list[0], &call.operation);
     auto ins = inputs(input_lists[0], &call.operation);
@@ -389,9 +430,10 @@ Backend::Result Backend::reduce_scatter(Tensors &output_list, std::vector<Tensor
     auto lists = lists_of(&call.operation);
     lists->ins = addresses(ins);
     lists->in_counts = counts_of(ins, {dtype_of(to), 1});
+    bool differ = have_different_counts(lists->in_counts);
     call.posts.push_back([=, op = options.reduceOp](mst_call made) {
         set_reduction(op, &made);
-        made.counts = lists->in_counts.data();
+        if (differ) made.counts = lists->in_counts.data();
         return mst_reduce_scatter_with(to.data_ptr(), lists->ins.data(), static_cast<size_t>(to.numel()),
                                        dtype_of(to), &made);
     });
@@ -452,6 +494,9 @@ Backend::Result Backend::alltoall_base(at::Tensor &out, at::Tensor &in, std::vec
     auto payload = payload_of(flat);
     auto lists = lists_of(&call.operation);
     bool split = !output_splits.empty() || !input_splits.empty();
+    check_types({out}, in, "all_to_all");
+    TORCH_CHECK(split || in.numel() == out.numel(), "[muster] all_to_all: the tensors have ", in.numel(),
+                " and ", out.numel(), " elements");
     lists->out_counts = split_counts(out, output_splits, size_, payload);
     lists->in_counts = split_counts(in, input_splits, size_, payload);
     call.posts.push_back([=](mst_call made) {
@@ -469,6 +514,8 @@ Backend::Result Backend::alltoall(Tensors &output_list, Tensors &input_list,
                                   const c10d::AllToAllOptions &options) {
     check_count(output_list, size_, "all_to_all");
     check_count(input_list, size_, "all_to_all");
+    check_types(output_list, input_list[0], "all_to_all");
+    check_types(input_list, input_list[0], "all_to_all");
     Call call{"all_to_all", OpType::ALLTOALL, options.asyncOp, options.timeout, {}, {}};
     auto ins = inputs(input_list, &call.operation), outs = outputs(output_list, &call.operation);
     call.operation.results = output_list;
@@ -488,13 +535,14 @@ Backend::Result Backend::alltoall(Tensors &output_list, Tensors &input_list,
 
 Backend::Result Backend::message(const char *name, OpType type, Tensors &tensors, bool receives, int peer,
                                  int tag) {
+    Use use(*users_);
     TORCH_CHECK(!ended_, "[muster] ", name, ": the process group was shut down");
     check_one(tensors, name);
     Operation operation;
     auto flat = receives ? output(tensors[0], &operation) : input(tensors[0], &operation);
     operation.results = tensors;
     auto payload = payload_of(flat);
-    auto work = c10::make_intrusive<Work>(rank_, type, sequence_, name, std::move(operation));
+    auto work = c10::make_intrusive<Work>(rank_, type, sequence_, name, std::move(operation), users_);
     mst_call call = options_for(kNoTimeout);
     mst_work *begun = nullptr;
     call.tag = tag;
@@ -527,6 +575,8 @@ Backend::Result Backend::barrier(const c10d::BarrierOptions &options) {
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
+    Use use(*users_);
+    TORCH_CHECK(!ended_, "[muster] monitored_barrier: the process group was shut down");
     std::lock_guard<std::mutex> guard(collectives_);
     mst_call call = options_for(options.timeout);
     call.wait_all_ranks = wait_all_ranks;

@@ -1,7 +1,7 @@
 /*
  * backend.hpp - a process group of PyTorch over muster.
  *
- * The first group of a process opens a world; later groups whose ranks are in it are groups of that world.
+ * The default group opens a world; later groups, whose ranks are in it, are groups of that world.
  * Collectives of one backend are made one after the other, on the thread that calls. A call whose options say
  * asyncOp = false blocks there, which saves a wake-up.
  */
@@ -22,6 +22,7 @@ struct GroupOptions {
     std::chrono::milliseconds timeout;
     std::string name;
     std::vector<int> global_ranks; // in the order of the group's ranks
+    bool is_default;               // the first group, of all ranks
 };
 
 struct World;
@@ -88,11 +89,13 @@ class Backend final : public c10d::Backend {
     std::shared_ptr<World> world_; // keeps it open
     mst_group *group_ = nullptr;   // of the world, or the world itself
     std::mutex collectives_;       // held while one is made
+    std::shared_ptr<Users> users_; // threads in calls on the group
     std::atomic<uint64_t> sequence_{0};
     std::atomic<bool> ended_{false};
 };
 
 /* The process exits: groups that were not destroyed are left as they are. */
 void begin_exit();
+bool is_exiting();
 
 } // namespace muster_torch

@@ -18,20 +18,20 @@ static const char *phrase(mst_status status) {
     }
 }
 
-[[noreturn]] static void fail(mst_status status, const std::string &call) {
-    C10_THROW_ERROR(DistBackendError, "[muster] " + call + ": " + phrase(status) + mst_error());
-}
-
-std::exception_ptr make_error(mst_status status, const std::string &call) {
+std::exception_ptr make_error(const std::string &text, const std::string &call) {
     try {
-        fail(status, call);
+        C10_THROW_ERROR(DistBackendError, "[muster] " + call + ": " + text);
     } catch (...) {
         return std::current_exception();
     }
 }
 
+std::exception_ptr make_error(mst_status status, const std::string &call) {
+    return make_error(std::string(phrase(status)) + mst_error(), call);
+}
+
 void check(mst_status status, const std::string &call) {
-    if (status != MST_OK) fail(status, call);
+    if (status != MST_OK) std::rethrow_exception(make_error(status, call));
 }
 
 } // namespace muster_torch

@@ -10,6 +10,9 @@ namespace muster_torch {
 /* The last failure of this thread as a DistBackendError. call: what the user called, such as "allreduce". */
 std::exception_ptr make_error(mst_status status, const std::string &call);
 
+/* The same with a text of its own. */
+std::exception_ptr make_error(const std::string &text, const std::string &call);
+
 /* Throws it unless status is MST_OK. */
 void check(mst_status status, const std::string &call);
 

@@ -7,6 +7,7 @@
 #include "store.hpp"
 #include "errors.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -27,7 +28,9 @@ namespace {
 
 struct Pool {
     c10::intrusive_ptr<c10d::Store> origin;
-    std::mutex lock; // of idle
+    std::chrono::milliseconds timeout; // of origin; clones may share it
+    std::mutex lock;                   // of the rest
+    bool lost = false;
     std::vector<c10::intrusive_ptr<c10d::Store>> idle;
 };
 
@@ -37,6 +40,7 @@ class Borrowed {
     explicit Borrowed(const mst_store_op_call *call) : pool_(*static_cast<Pool *>(call->context)) {
         {
             std::lock_guard<std::mutex> guard(pool_.lock);
+            TORCH_CHECK(!pool_.lost, "the store was lost before"); // do not connect again and again
             if (!pool_.idle.empty()) {
                 store_ = pool_.idle.back();
                 pool_.idle.pop_back();
@@ -44,7 +48,7 @@ class Borrowed {
         }
         if (!store_) store_ = pool_.origin->clone();
         timeout_ = std::chrono::milliseconds(call->timeout_ms > 0 ? call->timeout_ms : 1);
-        store_->setTimeout(std::max(timeout_, ANSWER_LEAST));
+        store_->setTimeout(std::max({timeout_, ANSWER_LEAST, pool_.timeout}));
     }
     ~Borrowed() {
         if (std::uncaught_exceptions() > 0) return;
@@ -85,6 +89,9 @@ template <typename Operation> mst_status guarded(const mst_store_op_call *call, 
         return operation();
     } catch (const std::exception &error) {
         if (Clock::now() >= end) return MST_ERR_TIMEOUT;
+        auto *pool = static_cast<Pool *>(call->context);
+        std::lock_guard<std::mutex> guard(pool->lock);
+        pool->lost = true;
         const char *what = error.what();
         std::snprintf(call->why, call->why_size, "%.*s", static_cast<int>(std::strcspn(what, "\n")), what);
         return MST_ERR_STORE_LOST;
@@ -195,7 +202,8 @@ mst_store *open_store(c10::intrusive_ptr<c10d::Store> origin) {
         ops.append = append;
     }
     ops.free = free_pool;
-    auto *pool = new Pool{std::move(origin), {}, {}};
+    auto timeout = origin->getTimeout();
+    auto *pool = new Pool{std::move(origin), timeout, {}, false, {}};
     mst_store *store = nullptr;
     mst_status status = mst_store_open_custom(&ops, pool, &store);
     if (status != MST_OK) delete pool;

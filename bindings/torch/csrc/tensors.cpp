@@ -74,11 +74,12 @@ void check_tensors(const std::vector<at::Tensor> &tensors, const char *call) {
 }
 
 at::Tensor flat_input(const at::Tensor &tensor) {
+    at::AutoDispatchBelowADInplaceOrView no_autograd;
     return tensor.contiguous();
 }
 
 at::Tensor flat_output(const at::Tensor &tensor) {
-    return tensor.is_contiguous() ? tensor : at::empty_like(tensor, at::MemoryFormat::Contiguous);
+    return tensor.is_contiguous() ? tensor : at::empty(tensor.sizes(), tensor.options().requires_grad(false));
 }
 
 std::vector<void *> addresses(const std::vector<at::Tensor> &tensors) {

@@ -3,6 +3,9 @@
 #include "errors.hpp"
 #include "pool.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace muster_torch {
 
 using Future = c10::ivalue::Future;
@@ -11,6 +14,7 @@ using Future = c10::ivalue::Future;
 struct Work::State : std::enable_shared_from_this<Work::State> {
     std::string call;
     Operation operation;
+    std::shared_ptr<Users> users;
     int sender = -1;
 
     std::mutex lock; // of all below
@@ -25,7 +29,9 @@ struct Work::State : std::enable_shared_from_this<Work::State> {
     /* One of the works has ended. */
     void end_one(mst_work *work, mst_status status) {
         std::exception_ptr failed;
-        if (status != MST_OK) {
+        if (status == MST_ERR_STATE) {
+            failed = make_error("the process group was destroyed before the operation was done", call);
+        } else if (status != MST_OK) {
             mst_work_result(work); // sets mst_error() of this thread
             failed = make_error(status, call);
         }
@@ -70,19 +76,22 @@ struct Work::State : std::enable_shared_from_this<Work::State> {
     }
 
     /* Waits on this thread; false: the timeout of the wait has passed. */
-    bool make_progress(int timeout_ms) {
+    bool make_progress(std::chrono::milliseconds timeout) {
         std::vector<mst_work *> left;
         {
             std::lock_guard<std::mutex> guard(lock);
             left.swap(works);
         }
-        mst_wait_options options{};
-        options.size = sizeof options;
-        options.timeout_ms = timeout_ms;
+        Use use(*users);
+        auto end = std::chrono::steady_clock::now() + timeout;
         bool late = false;
         while (!left.empty() && !late) { // mst_wait releases a work that has ended
-            bool ended = false;
-            late = mst_wait_with(left.back(), &options) == MST_ERR_TIMEOUT && timeout_ms &&
+            auto rest = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+            mst_wait_options options{};
+            options.size = sizeof options;
+            options.timeout_ms = timeout > kNoTimeout ? std::max(1, to_ms(rest)) : 0;
+            bool ended = true;
+            late = mst_wait_with(left.back(), &options) != MST_OK &&
                    mst_test(left.back(), &ended) == MST_OK && !ended;
             if (!late) left.pop_back();
         }
@@ -97,11 +106,16 @@ struct Work::State : std::enable_shared_from_this<Work::State> {
         if (!done && !waiting && !works.empty()) {
             waiting = true;
             guard.unlock();
-            bool in_time = make_progress(static_cast<int>(timeout.count()));
+            bool in_time = make_progress(timeout);
             guard.lock();
             waiting = false;
+            std::vector<mst_work *> left;
+            if (done) left.swap(works);
+            guard.unlock();
             changed.notify_all();
-            if (!in_time) return false;
+            for (auto *work : left) mst_work_free(work);
+            guard.lock();
+            if (!in_time) return done;
         }
         auto is_done = [this] { return done; };
         if (timeout > kNoTimeout) return changed.wait_for(guard, timeout, is_done);
@@ -125,10 +139,16 @@ void on_done(mst_status status, void *arg) {
 
 } // namespace
 
-Work::Work(int rank, c10d::OpType type, uint64_t sequence, std::string call, Operation operation)
+int to_ms(std::chrono::milliseconds time) {
+    return static_cast<int>(std::clamp<int64_t>(time.count(), 0, std::numeric_limits<int>::max()));
+}
+
+Work::Work(int rank, c10d::OpType type, uint64_t sequence, std::string call, Operation operation,
+           std::shared_ptr<Users> users)
     : c10d::Work(rank, type), state_(std::make_shared<State>()), sequence_(sequence) {
     state_->call = std::move(call);
     state_->operation = std::move(operation);
+    state_->users = std::move(users);
 }
 
 void Work::begin(std::vector<mst_work *> works) {
@@ -155,6 +175,7 @@ bool Work::isCompleted() {
     if (state_->done || state_->waiting) return state_->done;
     auto works = state_->works;
     guard.unlock();
+    Use use(*state_->users);
     bool ended;
     for (auto *work : works) mst_test(work, &ended); // makes progress; a released work is MST_ERR_STATE
     guard.lock();

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "users.hpp"
+
 #include <condition_variable>
 #include <functional>
 #include <muster/muster.h>
@@ -14,6 +16,9 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace muster_torch {
+
+/* Milliseconds as muster takes them. */
+int to_ms(std::chrono::milliseconds time);
 
 /* What an operation needs until it is done. */
 struct Operation {
@@ -25,7 +30,8 @@ struct Operation {
 
 class Work final : public c10d::Work {
   public:
-    Work(int rank, c10d::OpType type, uint64_t sequence, std::string call, Operation operation);
+    Work(int rank, c10d::OpType type, uint64_t sequence, std::string call, Operation operation,
+         std::shared_ptr<Users> users);
     ~Work() override = default;
 
     /* Operations in progress, which it owns from now on. */

@@ -11,14 +11,24 @@ static std::atomic<bool> exiting{false};
 static std::mutex lock; // of open
 static std::weak_ptr<World> open;
 
+/* Leaves the world, so that rank 0 does not wait for this process. Rank 0 does not: it would wait. */
 void begin_exit() {
+    std::lock_guard<std::mutex> guard(lock);
+    auto world = open.lock();
+    bool busy = false;
+    for (size_t i = 0; world && i < world->groups.size(); i++)
+        if (auto users = world->groups[i].lock()) busy |= users->any();
+    if (world && world->rank > 0 && !busy) mst_destroy_process_group(world->all);
     exiting = true;
+}
+
+bool is_exiting() {
+    return exiting;
 }
 
 World::~World() {
     if (exiting) return; // the others learn it from the end of the process
-    mst_destroy_process_group(all);
-    mst_store_free(store);
+    if (!all || mst_destroy_process_group(all) == MST_OK) mst_store_free(store);
 }
 
 std::vector<int> World::find(const std::vector<int> &global) const {
@@ -33,40 +43,41 @@ std::vector<int> World::find(const std::vector<int> &global) const {
 
 static std::shared_ptr<World> open_world(const GroupOptions &group) {
     auto world = std::make_shared<World>();
+    world->rank = group.rank;
     world->global_ranks = group.global_ranks;
     world->store = open_store(group.store);
     mst_init_options options{};
     options.size = sizeof options;
     options.rank = group.rank;
     options.world_size = group.size;
-    options.timeout_ms = static_cast<int>(group.timeout.count());
+    options.timeout_ms = to_ms(group.timeout);
     options.store = world->store;
     options.no_discovery = true;
     mst_group *all = nullptr;
-    mst_status status = mst_world_open(&options, &all);
-    if (status != MST_OK) mst_store_free(world->store);
-    world->store = status == MST_OK ? world->store : nullptr;
-    check(status, "init_process_group");
+    check(mst_world_open(&options, &all), "init_process_group");
     world->all = all;
     return world;
 }
 
-std::shared_ptr<World> open_group(const GroupOptions &options, mst_group **group) {
+std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared_ptr<Users> &users,
+                                  mst_group **group) {
     std::lock_guard<std::mutex> guard(lock);
     auto world = open.lock();
     auto ranks = world ? world->find(options.global_ranks) : std::vector<int>();
     if (ranks.empty()) {
         auto made = open_world(options);
         *group = made->all;
-        if (!world) open = made;
+        made->groups.push_back(users);
+        if (options.is_default) open = made; // all ranks know this one
         return made;
     }
     mst_group_options settings{};
     settings.size = sizeof settings;
     settings.world = world->all;
-    settings.timeout_ms = static_cast<int>(options.timeout.count());
+    settings.timeout_ms = to_ms(options.timeout);
     settings.name = options.name.c_str();
     check(mst_new_group_with(ranks.data(), static_cast<int>(ranks.size()), group, &settings), "new_group");
+    world->groups.push_back(users);
     return world;
 }
 

@@ -8,7 +8,9 @@ namespace muster_torch {
 struct World {
     mst_store *store = nullptr;
     mst_group *all = nullptr;
-    std::vector<int> global_ranks; // of PyTorch, by rank in this world
+    int rank = -1;
+    std::vector<int> global_ranks;            // of PyTorch, by rank in this world
+    std::vector<std::weak_ptr<Users>> groups; // the threads in calls on each
 
     World() = default;
     World(const World &) = delete;
@@ -19,9 +21,10 @@ struct World {
 };
 
 /*
- * The group of the options: *group is a group of an open world that has all its ranks, or a new world. Blocks
- * until the ranks of a new world have joined.
+ * The group of the options: *group is a group of the default group's world, if that has all its ranks, or a
+ * new world. Blocks until the ranks of a new world have joined.
  */
-std::shared_ptr<World> open_group(const GroupOptions &options, mst_group **group);
+std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared_ptr<Users> &users,
+                                  mst_group **group);
 
 } // namespace muster_torch

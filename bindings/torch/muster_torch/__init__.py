@@ -12,9 +12,9 @@ __version__ = _C.version()
 def _create(options, _backend_options=None):
     """Creates the backend of a process group; PyTorch calls it."""
     size = options.group_size
-    ranks = list(options.global_ranks_in_group) or list(range(size))
+    ranks = list(options.global_ranks_in_group)  # of the default group: none
     timeout_ms = min(int(options.timeout.total_seconds() * 1000), 2**31 - 1)
-    return _C.create(options.store, options.group_rank, size, timeout_ms, options.group_id, ranks)
+    return _C.create(options.store, options.group_rank, size, timeout_ms, options.group_id, ranks or list(range(size)), not ranks)
 
 
 def register():

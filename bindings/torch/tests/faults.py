@@ -76,15 +76,55 @@ def aborted(rank):
     dist.all_reduce(ONES)
 
 
+def destroyed_during_a_call(rank):
+    """Another thread waits in a collective that rank 2 does not call."""
+    import threading
+
+    found = []
+
+    def call():
+        try:
+            dist.all_reduce(ONES)
+        except dist.DistBackendError as error:
+            found.append(error)
+
+    if rank == 2:
+        time.sleep(1)
+        raise dist.DistBackendError("right")
+    thread = threading.Thread(target=call)
+    thread.start()
+    time.sleep(0.3)
+    dist.destroy_process_group()
+    thread.join()
+    raise found[0]
+
+
+def destroyed_with_pending_works(rank):
+    group = dist.new_group()
+    works = [dist.irecv(torch.zeros(4), (rank + 1) % 3, group=group, tag=tag) for tag in range(5)]
+    works.append(dist.all_reduce(torch.ones(1000), group=group, async_op=True))
+    if rank == 0:
+        works[-1].wait()
+    dist.destroy_process_group(group)
+    works[0].wait()
+
+
 def wrong_arguments(rank):
     """Raises on each rank before anything is sent, so the next call works."""
     for call in (
         lambda: dist.all_gather([torch.zeros(4)], ONES),
         lambda: dist.all_gather_into_tensor(torch.zeros(5), ONES),
         lambda: dist.all_to_all_single(torch.zeros(4), torch.zeros(4)),
+        lambda: dist.all_to_all_single(torch.zeros(3), torch.zeros(6)),
+        lambda: dist.all_gather([torch.zeros(9)] * 3, ONES),
+        lambda: dist.all_gather([torch.zeros(2)] * 3, ONES),
+        lambda: dist.reduce_scatter(torch.zeros(2), [ONES] * 3),
+        lambda: dist.group.WORLD.allgather([[torch.zeros(4, dtype=torch.float64)] * 3], [ONES]),
     ):
         try:
             call()
+        except dist.DistBackendError:
+            raise SystemExit("a wrong argument reached the other ranks") from None
         except (RuntimeError, ValueError):
             continue
         raise SystemExit("a wrong argument was accepted")

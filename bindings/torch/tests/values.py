@@ -252,6 +252,18 @@ class Ranks:
         dist.all_reduce(tensor)
         self.equal(tensor, torch.full((5,), float(self.size)), "after dropped works")
 
+    def parameters(self):
+        """Tensors that require gradients."""
+        for late in (False, True):
+            parameter = torch.nn.Parameter(torch.ones(4, 6).t())
+            self.finish(dist.all_reduce(parameter, async_op=late), late)
+            self.equal(parameter.data, torch.full((6, 4), float(self.size)), "parameter")
+
+            with torch.inference_mode():
+                tensor = torch.ones(4, 6).t()
+                self.finish(dist.all_reduce(tensor, async_op=late), late)
+                self.equal(tensor, torch.full((6, 4), float(self.size)), "inference")
+
     def barriers(self):
         for _ in range(20):
             dist.barrier()
