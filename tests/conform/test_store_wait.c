@@ -107,8 +107,10 @@ static void a_wait_holds_up_no_other_call_on_its_handle(void **state) {
 static void a_token_fired_from_another_thread_ends_a_wait(void **state) {
     struct stores *s = *state;
     for (int i = 0; i < 10; i++) {
-        struct waiter w = {
-            .store = s->a, .key = "never", .timeout_ms = CALL_LIMIT_MS, .world_size = i % 2 ? 2 : 0};
+        struct waiter w = {.store = s->a,
+                           .key = i % 2 ? "barrier" : "never", /* the count of a barrier may be a key */
+                           .timeout_ms = CALL_LIMIT_MS,
+                           .world_size = i % 2 ? 2 : 0};
         assert_ok(mst_cancel_new(&w.cancel));
         pthread_t thread = start_thread(run_wait, &w);
         for (int k = 0; k < i; k++) put(s->a, "k", "v"); /* so that it fires at various times of the wait */
