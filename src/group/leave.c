@@ -134,7 +134,8 @@ static void wait_for_others(struct msi_world *world) {
                 world->size - left, world->size);
 }
 
-/* May the store end with this process? Nobody knows it of a custom store; PyTorch's is hosted by rank 0. */
+/* Can the store end with this process? muster does not know where a custom store is hosted. PyTorch's is
+ * hosted by rank 0. */
 static bool may_host_store(struct msi_world *world) {
     if (world->hosted) return world->rank == msi_world_store_host(world);
     const struct mst_store *store = msi_store_base(world->store);
