@@ -66,6 +66,8 @@ def measure(call, group, seconds):
 
 def run(rank, options):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(options.port), RANK=str(rank), WORLD_SIZE=str(options.ranks))
+    if options.hosts > 1:
+        os.environ["MUSTER_FORCE_HOST"] = f"bench-{rank * options.hosts // options.ranks}"
     torch.set_num_threads(1)
     dist.init_process_group("muster")
     groups = {"muster": dist.new_group(backend="muster"), "gloo": dist.new_group(backend="gloo")}
@@ -94,6 +96,7 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m muster_torch.bench", description=__doc__.splitlines()[0])
     parser.add_argument("operations", nargs="*", help="default: all")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--hosts", type=int, default=1, help="divide the ranks among simulated hosts, between which muster uses TCP, too")
     parser.add_argument("--most", type=bytes_of, default=bytes_of("16M"), help="bytes of the largest tensors; default 16M")
     parser.add_argument("--turns", type=int, default=5, help="of each backend; default 5")
     parser.add_argument("--seconds", type=float, default=0.1, help="of a turn; default 0.1")
