@@ -54,6 +54,12 @@ static struct msi_wireup *outgoing(struct msi_p2p_peer *p) {
     return p->back ? &p->in : &p->out;
 }
 
+bool msi_p2p_may_arrive(const struct msi_p2p *p2p, int rank) {
+    if (!p2p->links || p2p->peers->comm->ranks.slots[rank] >= 0) return false;
+    const struct msi_link *in = msi_p2p_incoming(p2p, rank);
+    return in && in->status == MST_OK;
+}
+
 /* One step toward a link on which this rank sends. */
 static mst_status open_out(struct msi_p2p *p2p, int rank) {
     const struct msi_comm *comm = p2p->peers->comm;

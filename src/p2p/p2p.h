@@ -57,6 +57,9 @@ bool msi_p2p_progress(struct msi_p2p *p2p);
 /* Can the message not arrive without the store, because its ranks have not found each other yet? */
 bool msi_p2p_needs_store(const struct msi_p2p *p2p, const struct mst_work *work);
 
+/* Is there a connection on which messages of that rank of another host can still arrive? */
+bool msi_p2p_may_arrive(const struct msi_p2p *p2p, int rank);
+
 /* Accepts the links that ranks of this host have offered, even if this rank expects no message: the first
  * message of the other rank is complete only then. */
 void msi_p2p_accept(struct msi_p2p *p2p);

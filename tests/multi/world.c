@@ -7,7 +7,8 @@
  * A setting applies to the actions after it: method=URL, rank=R, size=N and timeout=MS to init; group=0,2 (a
  * new group of these ranks) and group= (the world) to barriers. Actions: init, open (a world as an object),
  * custom=URL (the next world uses a custom store over the store at URL), shrink, barrier[=MS], barriers=N,
- * monitored[=MS] (a monitored barrier), topology, destroy, hold (waits for a line on standard input),
+ * monitored[=MS] (a monitored barrier), broadcast=N, messages=N and any=N (N KiB, in messages of 1 KiB, from
+ * any rank; the last rank sends, and rank 0 receives), topology, destroy, hold (waits for a line on standard input),
  * cancellable (from now on a line on standard input cancels), say=WORD. After a failed action the rank leaves
  * its world and exits with 1; with ~ before the action, the rank continues.
  *
@@ -79,6 +80,40 @@ static mst_status monitored(const struct rank *rank, int timeout_ms) {
     return mst_monitored_barrier(.group = rank->group, .timeout_ms = timeout_ms, .cancel = rank->cancel);
 }
 
+enum { KIB = 1024 };
+
+static bool is_filled(const char *data, size_t n, char with) {
+    for (size_t i = 0; i < n; i++)
+        if (data[i] != with) return false;
+    return true;
+}
+
+/* The last rank broadcasts that many KiB. */
+static mst_status broadcast(int kib) {
+    int last = mst_get_world_size(NULL) - 1;
+    size_t n = (size_t)kib * KIB;
+    char *data = malloc(n);
+    memset(data, mst_get_rank(NULL) == last, n);
+    mst_status st = mst_broadcast(data, n, MST_U8, .root = last);
+    if (st == MST_OK && !is_filled(data, n, 1)) abort();
+    free(data);
+    return st;
+}
+
+/* The last rank sends that many messages to rank 0. */
+static mst_status messages(int n, bool any) {
+    int last = mst_get_world_size(NULL) - 1, me = mst_get_rank(NULL);
+    char data[KIB];
+    mst_status st = MST_OK;
+    for (int i = 0; i < n && st == MST_OK && (me == 0 || me == last); i++) {
+        memset(data, me == last ? i : -1, sizeof data);
+        st = me == last ? mst_send(data, KIB, MST_U8, 0)
+                        : mst_recv(data, KIB, MST_U8, any ? MST_ANY_SOURCE : last);
+        if (st == MST_OK && !is_filled(data, KIB, (char)i)) abort();
+    }
+    return st;
+}
+
 static mst_status show_topology(const struct rank *rank) {
     mst_group *world = rank->world;
     dprintf(STDOUT_FILENO, "me\t%d\t%d\t%d\t%d\t%d\n", mst_get_rank(world), mst_get_world_size(world),
@@ -115,6 +150,9 @@ static mst_status act(struct rank *rank, const char *name, const char *value) {
     if (!strcmp(name, "monitored")) return monitored(rank, number);
     if (!strcmp(name, "barriers")) return barriers(rank, number, 0);
     if (!strcmp(name, "group")) return use_group(rank, value);
+    if (!strcmp(name, "broadcast")) return broadcast(number);
+    if (!strcmp(name, "messages")) return messages(number, false);
+    if (!strcmp(name, "any")) return messages(number, true);
     if (!strcmp(name, "topology")) return show_topology(rank);
     if (!strcmp(name, "destroy")) return destroy(rank);
     if (!strcmp(name, "cancellable")) return become_cancellable(rank);

@@ -40,15 +40,24 @@ static bool needs(const struct mst_work *work, int rank) {
                                         : work->comm->engine->waits_for(work, rank);
 }
 
-static bool is_lost(struct msi_comm *comm, int rank) {
-    return msi_comm_has_ended(comm, rank) || comm->hooks.is_gone(comm->hooks.context, rank);
+/* Has the rank left in order, and may bytes that the operation needs be on their way? */
+static bool may_arrive(const struct mst_work *work, int rank) {
+    const struct msi_comm *comm = work->comm;
+    return comm->engine->may_arrive && !comm->hooks.has_died(comm->hooks.context, rank) &&
+           comm->engine->may_arrive(work, rank);
+}
+
+static bool is_lost(const struct mst_work *work, int rank) {
+    const struct msi_comm *comm = work->comm;
+    return msi_comm_has_ended(comm, rank) ||
+           (comm->hooks.is_gone(comm->hooks.context, rank) && !may_arrive(work, rank));
 }
 
 /*
  * The rank whose loss ends a receive from any source; -1: none. A rank that has left is not missed while
  * another one can send. A rank that died may have been the sender, unless the program has acknowledged that.
  */
-static int lost_sender(struct msi_comm *comm) {
+static int lost_sender(struct msi_comm *comm, const struct mst_work *work) {
     void *context = comm->hooks.context;
     int left = 0, last = -1,
         first = comm->hooks.unreported(context); /* others may have ended because of it */
@@ -58,7 +67,7 @@ static int lost_sender(struct msi_comm *comm) {
         if (r == comm->rank) continue;
         bool ended = comm->waiting.store_lost && msi_comm_has_ended(comm, r) && !msi_comm_has_left(comm, r);
         if ((ended || comm->hooks.has_died(context, r)) && !comm->hooks.is_acknowledged(context, r)) return r;
-        if (!is_lost(comm, r) && !msi_comm_has_left(comm, r)) continue;
+        if (!is_lost(work, r) && !msi_comm_has_left(comm, r)) continue;
         left++;
         last = r;
     }
@@ -70,10 +79,10 @@ static int lost_sender(struct msi_comm *comm) {
 static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
     int left = -1;
     if (work->done) return -1;
-    if (msi_op_is_message(&work->op) && msi_comm_peer(work) < 0) return lost_sender(comm);
+    if (msi_op_is_message(&work->op) && msi_comm_peer(work) < 0) return lost_sender(comm, work);
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank || !needs(work, r)) continue;
-        if (is_lost(comm, r)) return r;
+        if (is_lost(work, r)) return r;
         if (left < 0 && msi_comm_has_left(comm, r)) left = r;
     }
     return left;

@@ -426,6 +426,15 @@ static bool waits_for(const struct mst_work *work, int rank) {
     return net->phase < MSI_NET_COMPARE || msi_link_busy(p->w.link);
 }
 
+/* While this rank connects, a rank that has left may have sent, but cannot have received from it. */
+static bool may_arrive(const struct mst_work *work, int rank) {
+    const struct msi_net *net = msi_net_of(work->comm);
+    const struct msi_net_peer *p = &net->peers[rank];
+    if (msi_op_is_message(&work->op)) return msi_p2p_may_arrive(&net->native.p2p, rank);
+    if (net->phase == MSI_NET_CONNECT && (!p->w.open || p->sends || p->compares)) return false;
+    return work->comm->ranks.slots[rank] < 0 && p->w.link && p->w.link->status == MST_OK;
+}
+
 static int missing(const struct mst_work *work, int *ranks, int max) {
     int n = 0;
     for (int r = 0; r < work->comm->size; r++) {
@@ -515,6 +524,7 @@ const struct msi_engine msi_net_engine = {
     .progress = progress,
     .waits_for = waits_for,
     .missing = missing,
+    .may_arrive = may_arrive,
     .needs_store = needs_store,
     .signature_of = signature_of,
     .has_left = msi_native_has_left,
