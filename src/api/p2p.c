@@ -233,6 +233,16 @@ mst_status mst_iprobe_with(int src, bool *found, mst_message *message, const mst
     return probe(src, false, found, message, call);
 }
 
+static mst_status check_peers(struct msi_call *call, const mst_p2p *ops, size_t n) {
+    char name[48];
+    mst_status st = MST_OK;
+    for (size_t i = 0; i < n && st == MST_OK; i++) {
+        snprintf(name, sizeof name, "ops[%zu].peer", i);
+        if (ops[i].send || ops[i].peer != MST_ANY_SOURCE) st = msi_call_peer(call, name, ops[i].peer);
+    }
+    return st;
+}
+
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
     struct msi_call call;
     mst_status st = msi_call_open_as("mst_batch_isend_irecv", MSI_KIND_NONE, given, &call);
@@ -246,22 +256,18 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
     size_t begun = 0;
     struct msi_comm *comm;
     mst_memory memory;
-    char name[48];
-    st = msi_group_comm(call.group, n ? ops[0].buf : NULL, &comm, &memory);
+    st = check_peers(&call, ops, n);
+    if (st == MST_OK) st = msi_group_comm(call.group, n ? ops[0].buf : NULL, &comm, &memory);
     bool batch = st == MST_OK && n > 1 && msi_comm_batch_begin(comm);
     for (; begun < n && st == MST_OK; begun++) {
-        const mst_p2p *op = &ops[begun];
-        snprintf(name, sizeof name, "ops[%zu].peer", begun);
-        if (op->send || op->peer != MST_ANY_SOURCE) st = msi_call_peer(&call, name, op->peer);
-        if (st != MST_OK) break;
-        each.tag = op->tag;
+        each.tag = ops[begun].tag;
         each.work = &works[begun];
-        st = tensor_message("mst_batch_isend_irecv", op, &each);
+        st = tensor_message("mst_batch_isend_irecv", &ops[begun], &each);
         if (st != MST_OK) break;
     }
     if (batch) msi_comm_batch_end(comm);
-    /* Messages that began before the refused one continue, and the program need not wait for them. */
-    for (size_t i = 0; i < begun && st != MST_OK; i++) mst_work_free(works[i]);
+    /* The program may change the buffers after a failure. */
+    for (size_t i = 0; i < begun && st != MST_OK; i++) msi_comm_withdraw(works[i], st);
     return st;
 }
 

@@ -42,7 +42,7 @@ mst_status msi_topology_accept(struct msi_topology *topology, struct msi_str off
         host == topology->host)
         return MST_OK;
     struct msi_segment other;
-    mst_status st = msi_segment_attach(pid, fd, sizeof(struct page), &other);
+    mst_status st = msi_segment_attach(pid, fd, 0, sizeof(struct page), &other);
     if (st != MST_OK && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return st;
     if (st != MST_OK) {
         msi_log(bootstrap, INFO, "sharing no memory with pid %d: %s", pid, mst_last_error()->message);

@@ -77,8 +77,8 @@ mst_status msi_segment_adopt(int pid, int fd, uint64_t inode, size_t size, struc
     return MST_OK;
 }
 
-mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment) {
-    mst_status st = msi_segment_adopt(pid, fd, 0, size, segment);
+mst_status msi_segment_attach(int pid, int fd, uint64_t inode, size_t size, struct msi_segment *segment) {
+    mst_status st = msi_segment_adopt(pid, fd, inode, size, segment);
     if (st != MST_OK) return st;
     close(segment->fd);
     segment->fd = -1;

@@ -20,8 +20,9 @@ struct msi_segment {
 mst_status msi_segment_make(const char *name, size_t size, struct msi_segment *segment);
 
 /* Maps another process's segment of exactly size bytes; MST_ERR_SYSTEM if this process cannot reach it. It
- * must be a memfd of this user in a process of this user, with a sealed size (base/proc_fd.h). */
-mst_status msi_segment_attach(int pid, int fd, size_t size, struct msi_segment *segment);
+ * must be a memfd of this user in a process of this user, with a sealed size (base/proc_fd.h), and have the
+ * inode; 0: any. */
+mst_status msi_segment_attach(int pid, int fd, uint64_t inode, size_t size, struct msi_segment *segment);
 
 /* The number of the segment's file, which no other existing segment of this host has; 0: not known. */
 uint64_t msi_segment_inode(const struct msi_segment *segment);

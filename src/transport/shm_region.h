@@ -74,6 +74,12 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these words");
 enum { MSI_GAVE_UP_ABORT = 0x7f, MSI_GAVE_UP_MESSAGE = 0x80 };
 _Static_assert((int)MST_STATUS_COUNT <= (int)MSI_GAVE_UP_ABORT, "no status is MSI_GAVE_UP_ABORT");
 
+/* The segment of a link to another rank. */
+struct msi_offer {
+    _Atomic uint64_t where; /* pid << 32 | descriptor + 1; 0: none */
+    _Atomic uint64_t inode; /* valid once where is; the descriptor may have been reused */
+};
+
 struct msi_area {
     struct msi_slot slots[MSI_SLOTS];
     _Alignas(MSI_LINE) _Atomic uint64_t filled;  /* number << 24 | rounds whose cells are filled */
@@ -81,8 +87,7 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t wake_fd; /* pid << 32 | descriptor + 1 of this rank's pipe; 0: none */
     _Atomic uint64_t here;                       /* 1: this rank has opened the region */
     _Atomic uint64_t awaits; /* while it sleeps: rank + 1 whose announcement it waits for; 0: any event */
-    /* pid << 32 | descriptor + 1 of the segment of a link to that rank */
-    _Alignas(MSI_LINE) _Atomic uint64_t offers[MSI_SHM_REGION_CHANNELS][MSI_SHM_REGION_RANKS];
+    _Alignas(MSI_LINE) struct msi_offer offers[MSI_SHM_REGION_CHANNELS][MSI_SHM_REGION_RANKS];
     /* 1: has opened the link that the rank offers */
     _Atomic uint64_t accepted[MSI_SHM_REGION_CHANNELS][MSI_SHM_REGION_RANKS];
     /* number << 32 | culprit + 1 << 8 | MSI_GAVE_UP_MESSAGE, for a message | status; 0: none;

@@ -44,19 +44,20 @@ static mst_status offer(struct msi_peers *peers, int slot, enum msi_channel chan
     if (st == MST_OK) st = open_shm(peers, slot, 0, w);
     if (st != MST_OK) return fail(w, st);
     uint64_t where = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(w->memory.fd + 1);
-    /* Read by accept. */
-    msi_shm_region_post(peers->region, &msi_shm_region_own(peers->region)->offers[channel][slot], where);
+    struct msi_offer *own = &msi_shm_region_own(peers->region)->offers[channel][slot];
+    atomic_store_explicit(&own->inode, msi_segment_inode(&w->memory), memory_order_relaxed);
+    msi_shm_region_post(peers->region, &own->where, where); /* read by accept, with inode */
     return MST_OK;
 }
 
 static mst_status accept(struct msi_peers *peers, int slot, enum msi_channel channel, struct msi_wireup *w) {
     struct msi_shm_region *region = peers->region;
-    /* From offer. */
-    uint64_t where =
-        atomic_load_explicit(&region->areas[slot].offers[channel][region->rank], memory_order_acquire);
+    const struct msi_offer *found = &region->areas[slot].offers[channel][region->rank];
+    uint64_t where = atomic_load_explicit(&found->where, memory_order_acquire); /* from offer, with inode */
+    uint64_t inode = atomic_load_explicit(&found->inode, memory_order_relaxed);
     if (where == 0) return MST_OK;
-    mst_status st =
-        msi_segment_attach((int)(where >> 32), (int)(uint32_t)where - 1, msi_link_shm_bytes(), &w->memory);
+    mst_status st = msi_segment_attach((int)(where >> 32), (int)(uint32_t)where - 1, inode,
+                                       msi_link_shm_bytes(), &w->memory);
     if (st == MST_OK) st = open_shm(peers, slot, 1, w);
     if (st != MST_OK) return fail(w, st);
     w->open = true;
@@ -136,8 +137,8 @@ bool msi_wireup_offered(const struct msi_peers *peers, int rank, enum msi_channe
     int slot = peers->comm->ranks.slots[rank];
     if (!peers->region || slot < 0) return false;
     const struct msi_shm_region *region = peers->region;
-    return atomic_load_explicit(&region->areas[slot].offers[channel][region->rank], memory_order_relaxed) !=
-           0;
+    return atomic_load_explicit(&region->areas[slot].offers[channel][region->rank].where,
+                                memory_order_relaxed) != 0;
 }
 
 int msi_wireup_descriptor(const struct msi_wireup *w, short *events) {

@@ -244,6 +244,20 @@ static void sizes(void) {
     still_works("sizes");
 }
 
+/* The first message of a refused batch is withdrawn: later messages do not match it. */
+static void refuse_second(mst_p2p refused_one) {
+    int next = (me + 1) % size, previous = (me + size - 1) % size;
+    enum { TAG = 77 };
+    float given = (float)me, got = -1;
+    mst_work *works[2] = {NULL};
+    mst_p2p two[2] = {{.buf = out, .count = 4, .dtype = MST_F32, .peer = previous, .tag = TAG}, refused_one};
+    INVALID("buf", mst_batch_isend_irecv(two, 2, works));
+    REFUSED(MST_OK, "", mst_barrier());
+    REFUSED(MST_OK, "", mst_send(&given, 1, MST_F32, next, .tag = TAG));
+    REFUSED(MST_OK, "", mst_recv(&got, 1, MST_F32, previous, .tag = TAG));
+    if (got != (float)previous) report("a message after a refused batch", "it is wrong");
+}
+
 static void works_and_memory(void) {
     mst_work *works[2] = {NULL};
     bool done = false;
@@ -267,6 +281,7 @@ static void works_and_memory(void) {
     one.buf = NULL;
     INVALID("buf", mst_batch_isend_irecv(&one, 1, works));
     if (works[0]) report("a refused batch", "it returned a work");
+    refuse_second(one);
     still_works("works and memory");
 }
 

@@ -21,7 +21,7 @@ LAYOUTS = list(filter(None, os.environ.get("FAIL_CALLS_LAYOUTS", "").split(","))
 MODES = ((), ("-a",), ("-l",))  # the rank leaves after a failure, repeats the step, or all later calls fail, too
 REPEATED = ("all_reduce", "new_group", "shrink_group", "shrink_world", "agree")  # in the normal run
 ROUNDS = 3  # of each phase in the normal run
-AT_ONCE = 3
+AT_ONCE = int(os.environ.get("FAIL_CALLS_AT_ONCE", 3))
 ENDED = re.compile(r"ended (\d) (\S+) culprit (-?\d+), left (-?\d+) (-?\d+) (-?\d+) (-?\d+), call (\S+): (.*)")
 
 
@@ -44,7 +44,7 @@ class FailCalls(RanksTest):
     def rounds(self, layout, phase, rank, *options):
         """Runs rounds of a phase."""
         name, _, hosts = layout.partition(" ")
-        places = {"hosted": self.free_port, "served": lambda: self.port, "file": lambda: self.path(f"{phase}-{rank}")}
+        places = {"hosted": self.free_port, "served": lambda: self.port, "file": lambda: self.path(f"{phase}-{rank}-{hosts}{''.join(map(str, options))}")}
         if name in places:
             name = f"{name}:{places[name]()}"
         process = self.popen(FAIL_CALLS, *(("-k", 2) if hosts else ()), *options, phase, rank, name)

@@ -166,9 +166,9 @@ static void the_memfd_is_shared(void **state) {
     (void)state;
     struct holder holder = hold(sealed);
     struct msi_segment segment, again;
-    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, SIZE, &segment), MST_OK);
+    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, 0, SIZE, &segment), MST_OK);
     strcpy(segment.base, "here");
-    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, SIZE, &again), MST_OK);
+    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, 0, SIZE, &again), MST_OK);
     assert_string_equal(again.base, "here");
     msi_segment_close(&segment);
     msi_segment_close(&again);
@@ -177,9 +177,11 @@ static void the_memfd_is_shared(void **state) {
     assert_string_equal(again.base, "here");
     msi_segment_close(&segment);
     msi_segment_close(&again);
-    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, SIZE + 1, &segment), MST_ERR_SYSTEM);
+    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, 0, SIZE + 1, &segment), MST_ERR_SYSTEM);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(msi_segment_adopt(holder.pid, holder.fd, 1, SIZE, &segment), MST_ERR_SYSTEM);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, 1, SIZE, &segment), MST_ERR_SYSTEM);
     assert_int_equal(errno, ENOENT);
     release();
 }
@@ -282,7 +284,7 @@ static void files_of_other_users(void **state) {
     struct msi_segment segment;
     struct stat info;
     char path[64];
-    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, SIZE, &segment), MST_ERR_SYSTEM);
+    assert_int_equal(msi_segment_attach(holder.pid, holder.fd, 0, SIZE, &segment), MST_ERR_SYSTEM);
     assert_int_equal(errno, EPERM);
     assert_non_null(strstr(mst_last_error()->message, "belongs to another user"));
     release();

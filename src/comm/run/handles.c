@@ -236,6 +236,19 @@ mst_status msi_comm_abandon(mst_work *handle) {
     return MST_OK;
 }
 
+mst_status msi_comm_withdraw(mst_work *handle, mst_status status) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return refuse_handle();
+    struct msi_comm *comm = work->comm;
+    if (!work->done) {
+        msi_comm_fail(comm, work, status, -1);
+        msi_comm_help(comm);
+    }
+    take_back(work);
+    msi_comm_unlock(comm);
+    return MST_OK;
+}
+
 mst_status msi_comm_leave(mst_work *handle) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return refuse_handle();

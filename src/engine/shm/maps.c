@@ -40,7 +40,7 @@ void msi_maps_free(struct msi_maps *maps) {
 static bool attach(struct mapping *kept, const struct msi_arena_ref *where) {
     struct msi_segment segment;
     errno = EINVAL;
-    if (where->number == 0 || msi_segment_attach((int)(where->pid_fd >> 32), (int)(uint32_t)where->pid_fd,
+    if (where->number == 0 || msi_segment_attach((int)(where->pid_fd >> 32), (int)(uint32_t)where->pid_fd, 0,
                                                  (size_t)where->size, &segment))
         return false;
     if (kept->number) msi_segment_close(&kept->segment);
