@@ -272,6 +272,20 @@ class RecoverHere(RecoverTest):
             self.all_ok([rank], f"who:{number}/3", "sum")
         self.end(*ranks, new)
 
+    def test_no_call_ends_without_a_death(self):
+        """Rank 0 is in mst_grow_world; calls of the others on the old world complete before they take part."""
+        end = ("grow:0", "sum")
+        ranks = self.world(("sum", *end), ("sum", "recv:2", *end), ("sum", "hold", "send:1", *end))
+        self.all_ok(ranks, "sum")
+        url = f"tcp://127.0.0.1:{self.at['MASTER_PORT']}"
+        self.wait_for_key(url, "muster/job.0/1/g/reform.0/in")
+        self.assertEqual([key for key in self.keys(url) if "gave_up" in key], [])
+        ranks[2].resume()
+        self.all_ok([ranks[2]], "send:1")
+        self.all_ok([ranks[1]], "recv:2", within=10 * SOON)
+        self.all_ok(ranks, "grow:0", "sum", within=10 * SOON)
+        self.end(*ranks)
+
     def test_joiner_dies(self):
         """A process that was killed while it waited is not admitted."""
         ranks = self.world(*[("sum", "hold", "grow:1", f"who:{r}/3", "sum") for r in range(2)])
