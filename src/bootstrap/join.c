@@ -73,13 +73,19 @@ static void unregister(const struct join *join, bool all) {
     struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_DELETE_KEY,
                  .key = msi_key(keys[0], "%srank/%d", join->prefix, join->spec->rank)}},
-        {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}},
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(keys[1], "%sparams", join->prefix)}},
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(keys[2], "%sarrived", join->prefix)}},
         {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_key(keys[3], "%sevents", join->prefix)}},
     };
-    msi_store_exec(join->store, join->wait, x, all ? 5 : 1);
-    msi_store_rpc_free(x, 5);
+    msi_store_exec(join->store, join->wait, x, all ? 4 : 1);
+    msi_store_rpc_free(x, 4);
+}
+
+/* The world is another one: no rank looks for the segment there. */
+static void delete_offer(const struct join *join) {
+    struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}};
+    msi_store_exec(join->store, join->wait, &x, 1);
+    msi_store_rpc_free(&x, 1);
 }
 
 static mst_status fail_duplicate(const struct join *join, bool formed) {
@@ -157,6 +163,8 @@ static enum outcome try_register(struct join *join, const char *own, int64_t *k,
     if (*st == MST_OK) {
         msi_process_of(msi_store_reply_value(&x[6]), join->spec->rank_0, MSI_PROCESS_MAX);
         outcome = check_registration(join, x, own, k, st);
+        bool mine = msi_str_equal(msi_store_reply_str(&x[5]), msi_cstr(join->offer));
+        if (outcome == OTHER_WORLD && mine) delete_offer(join);
     }
     msi_store_rpc_free(x, N);
     return outcome;

@@ -27,7 +27,7 @@ static void write_list(const mst_bucket_reducer *r, struct msi_buf *out) {
 /* Fails: line number of the two lists is the first that differs. An empty line: the list is shorter. */
 static mst_status fail_differ(const mst_group *group, int rank, size_t number, struct msi_str own,
                               struct msi_str other) {
-    char us[MSI_PROCESS_MAX + 32], them[MSI_PROCESS_MAX + 32], tensor[48] = "the reducer has";
+    char us[MSI_RANK_SHOW_MAX], them[MSI_RANK_SHOW_MAX], tensor[48] = "the reducer has";
     if (number > 0) snprintf(tensor, sizeof tensor, "tensor %zu is", number - 1);
     if (!own.n) own = msi_cstr("missing");
     if (!other.n) other = msi_cstr("missing");

@@ -36,7 +36,7 @@ static mst_status abort_comms(mst_group *group, const struct abort *a) {
 }
 
 mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *reason) {
-    char show[96], who[MSI_PROCESS_MAX + 32], where[WHERE_MAX], what[400];
+    char show[96], who[MSI_RANK_SHOW_MAX], where[WHERE_MAX], what[400];
     struct abort a = {.cause = -1};
     snprintf(what, sizeof what, "aborted %s%s%s%.200s", msi_group_show(group, show, sizeof show),
              show_site(site, where), reason && *reason ? ": " : "", reason ? reason : "");
@@ -59,7 +59,7 @@ static int find_lost(mst_group *group) {
 }
 
 mst_status msi_group_leave_calls(mst_group *group, const mst_site *site, const char *call) {
-    char who[MSI_PROCESS_MAX + 32], where[WHERE_MAX];
+    char who[MSI_RANK_SHOW_MAX], where[WHERE_MAX];
     struct abort a = {.cause = find_lost(group)};
     bool lost = a.cause >= 0;
     show_site(site, where);

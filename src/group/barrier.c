@@ -59,7 +59,7 @@ static mst_status read_progress(const mst_group *group, uint64_t *at) {
 }
 
 static void list_late(const mst_group *group, const uint64_t *at, struct msi_rank_list *late) {
-    char who[MSI_PROCESS_MAX + 32];
+    char who[MSI_RANK_SHOW_MAX];
     msi_rank_list_init(late, MSI_RANKS_LISTED);
     for (int i = 0; i < group->size; i++) {
         if (at[i] >= group->barriers || i == group->rank) continue;

@@ -27,7 +27,7 @@ bool msi_called_off(struct msi_str end) {
 }
 
 mst_status msi_failure_read(const mst_group *group, struct msi_str note, const char *did) {
-    char text[MSI_NOTE_MAX], process[MSI_PROCESS_MAX + 32];
+    char text[MSI_NOTE_MAX], process[MSI_RANK_SHOW_MAX];
     int status = 0, rank = -1, culprit = -1, used = 0, size = group->world->size;
     if (msi_called_off(note)) note = msi_str(note.p + 4, note.n - 4);
     if (sscanf(msi_str_copy(note, text, sizeof text), "%d %d %d %n", &status, &rank, &culprit, &used) != 3 ||
@@ -56,7 +56,7 @@ static bool read_choice(const mst_group *group, struct msi_str line, int *rank, 
 }
 
 mst_status msi_choice_compare(const mst_group *group, const char *wanted, struct msi_str line) {
-    char name[MSI_BACKENDS_MAX], us[MSI_PROCESS_MAX + 32], them[MSI_PROCESS_MAX + 32], show[96];
+    char name[MSI_BACKENDS_MAX], us[MSI_RANK_SHOW_MAX], them[MSI_RANK_SHOW_MAX], show[96];
     int rank, me = group->world->rank;
     if (!read_choice(group, line, &rank, name))
         return msi_fail(MST_ERR_PROTOCOL, NULL, "the store holds '%.*s' where a backend should be",
@@ -106,7 +106,7 @@ static uint64_t find_count(struct msi_str line, const char *comm) {
 
 /* Another rank has called an exchange: fails if it has not called this rank's operation before. */
 static mst_status check_position(const mst_group *group, struct msi_str line, const struct msi_waiting *at) {
-    char name[MSI_BACKENDS_MAX], process[MSI_PROCESS_MAX + 32], here[MSI_PROCESS_MAX + 32], show[96];
+    char name[MSI_BACKENDS_MAX], process[MSI_RANK_SHOW_MAX], here[MSI_RANK_SHOW_MAX], show[96];
     int rank;
     if (!at->seq || !read_choice(group, line, &rank, name) || rank == group->world->rank) return MST_OK;
     if (msi_group_rank_of(group, rank) < 0) return MST_OK;
@@ -121,7 +121,7 @@ static mst_status check_position(const mst_group *group, struct msi_str line, co
 
 /* Another rank waits in a monitored barrier through the store, which this rank has not called. */
 static mst_status check_monitored(const mst_group *group, struct msi_str note, const struct msi_waiting *at) {
-    char text[400], process[MSI_PROCESS_MAX + 32], ours[200];
+    char text[400], process[MSI_RANK_SHOW_MAX], ours[200];
     unsigned long long seq, barriers;
     int rank, used = 0;
     if (sscanf(msi_str_copy(note, text, sizeof text), "%llu %llu %d %n", &seq, &barriers, &rank, &used) !=

@@ -23,7 +23,10 @@
 #include "bootstrap/report.h"
 #include "group/world.h"
 
-enum { MSI_NOTE_MAX = 1000 };
+enum {
+    MSI_NOTE_MAX = 1000,
+    MSI_RANK_SHOW_MAX = MSI_PROCESS_MAX + 32, /* holds what msi_rank_show writes */
+};
 
 /* "rank 3 (host a, pid 12)"; returns out. */
 const char *msi_rank_show(const mst_group *group, int rank, char *out, size_t size);

@@ -12,7 +12,7 @@
 enum { LISTED_MOST = 16 };
 
 static mst_status compare(const mst_group *group, const char *what, const char *remedy, struct msi_str line) {
-    char us[MSI_PROCESS_MAX + 32], them[MSI_PROCESS_MAX + 32], text[MSI_NOTE_MAX];
+    char us[MSI_RANK_SHOW_MAX], them[MSI_RANK_SHOW_MAX], text[MSI_NOTE_MAX];
     int rank = -1, used = 0;
     msi_str_copy(line, text, sizeof text);
     if (sscanf(text, "%d %n", &rank, &used) != 1 || !used || rank < 0 || rank >= group->world->size)

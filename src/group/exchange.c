@@ -99,7 +99,7 @@ static bool has_come(const char *came, int rank) {
 /* Lists the ranks that have not arrived. */
 static mst_status find_late(const struct exchange *e, struct msi_rank_list *late) {
     const mst_group *group = e->group;
-    char key[MSI_KEY_MAX + 8], who[MSI_PROCESS_MAX + 32];
+    char key[MSI_KEY_MAX + 8], who[MSI_RANK_SHOW_MAX];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(key, sizeof key, "%s/came", e->key);
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(key))};

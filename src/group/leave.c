@@ -66,17 +66,23 @@ void msi_group_leave(mst_group *group) {
     delete_keys(group->world, all, NAMES, at, group->size);
 }
 
-/* Counts the world as ended if all worlds before it are; true on success. The prefix is "muster/RUN/K/". */
-static bool count_ended(struct msi_world *world) {
-    char key[MSI_KEY_MAX], before[24], after[24];
+/* The K of the world's prefix "muster/RUN/K/", and the key of the number of ended worlds of RUN. */
+static int64_t number_of(const struct msi_world *world, char ended[MSI_KEY_MAX]) {
     size_t run = strlen(world->prefix) - 1;
     while (world->prefix[run - 1] != '/') run--;
-    long long k = atoll(world->prefix + run);
-    snprintf(before, sizeof before, "%lld", k - 1);
-    snprintf(after, sizeof after, "%lld", k);
+    msi_key(ended, "%.*sended", (int)run, world->prefix);
+    return atoll(world->prefix + run);
+}
+
+/* Counts the world as ended if all worlds before it are; true on success. */
+static bool count_ended(struct msi_world *world) {
+    char key[MSI_KEY_MAX], before[24], after[24];
+    int64_t k = number_of(world, key);
+    snprintf(before, sizeof before, "%lld", (long long)k - 1);
+    snprintf(after, sizeof after, "%lld", (long long)k);
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_store_rpc x = {.req = {.op = MSI_OP_COMPARE_SET,
-                                      .key = msi_key(key, "%.*sended", (int)run, world->prefix),
+                                      .key = msi_cstr(key),
                                       .value = msi_cstr(before),
                                       .desired = msi_cstr(after)}};
     bool counted = msi_world_exec(world, &wait, &x, 1) == MST_OK &&
@@ -85,19 +91,28 @@ static bool count_ended(struct msi_world *world) {
     return counted;
 }
 
-/* Reports that this rank leaves. The other ranks' calls on it fail from now on. */
+/*
+ * Reports that this rank leaves. The other ranks' calls on it fail from now on. If the last rank has ended
+ * the world and deleted the events meanwhile, this rank deletes its report. A custom store may end after the
+ * report; there rank 0 deletes the events after all reports.
+ */
 static void report_leaving(struct msi_world *world) {
-    char key[MSI_KEY_MAX], line[32];
+    static const char *const events = "events";
+    bool outlives = !world->hosted && !msi_store_is_custom(msi_store_base(world->store));
+    char key[MSI_KEY_MAX], ended[MSI_KEY_MAX], line[32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    int64_t k = number_of(world, ended);
     snprintf(line, sizeof line, "L %d\n", world->rank);
     struct msi_store_rpc x[] = {
         {.req = {.op = MSI_OP_APPEND,
-                 .key = msi_key(key, "%sevents", world->prefix),
+                 .key = msi_key(key, "%s%s", world->prefix, events),
                  .value = msi_cstr(line)}},
         {.req = {.op = MSI_OP_ON_DISCONNECT}},
+        {.req = {.op = MSI_OP_ADD, .key = msi_cstr(ended)}}, /* reads it */
     };
-    msi_world_exec(world, &wait, x, 2);
-    msi_store_rpc_free(x, 2);
+    mst_status st = msi_world_exec(world, &wait, x, outlives ? 3 : 2);
+    if (outlives && st == MST_OK && msi_store_reply_number(&x[2]) >= k) delete_keys(world, &events, 1, "", 0);
+    msi_store_rpc_free(x, 3);
 }
 
 static int count_left(struct msi_world *world) {

@@ -132,7 +132,7 @@ static mst_status say_late(struct vote_state *s) {
     const mst_group *group = s->vote->group;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(s->in))};
-    char show[96], who[MSI_PROCESS_MAX + 32];
+    char show[96], who[MSI_RANK_SHOW_MAX];
     struct msi_rank_list late;
     msi_rank_list_init(&late, MSI_RANKS_LISTED);
     mst_status st = msi_world_exec(group->world, &wait, &x, 1);
@@ -230,7 +230,7 @@ static mst_status fail_recovering(mst_group *group, int rank, const char *text,
                                   const struct msi_waiting *at) {
     static const char *const remedy = "call it on this rank, too; the group must be recreated";
     struct msi_world *world = group->world;
-    char who[MSI_PROCESS_MAX + 32], dead[MSI_PROCESS_MAX + 32];
+    char who[MSI_RANK_SHOW_MAX], dead[MSI_RANK_SHOW_MAX];
     struct recovery r;
     if (sscanf(text, "%d %47s %15s %llu %60s", &r.cause, r.id, r.kind, &r.number, r.call) != 5 ||
         r.cause >= world->size)

@@ -64,8 +64,7 @@ static mst_status begin_message(mst_pipeline *p, const struct msi_action *a) {
 
 /* The message did not arrive, or was not received, in time. Its work ends with the group. */
 static mst_status fail_late(mst_pipeline *p, const struct msi_action *a) {
-    enum { TEXT_MAX = MSI_PROCESS_MAX + 32 };
-    char neighbour[TEXT_MAX], other[TEXT_MAX], late[TEXT_MAX + 40] = "";
+    char neighbour[MSI_RANK_SHOW_MAX], other[MSI_RANK_SHOW_MAX], late[MSI_RANK_SHOW_MAX + 40] = "";
     int peer = peer_of(p, a), culprit = msi_blame_late(p, peer);
     if (!msi_handle_alive(p->whole)) return MST_ERR_STATE;
     const mst_group *whole = msi_handle_memory(p->whole);

@@ -112,6 +112,11 @@ static mst_status gather(int root) {
     return mst_gather(all, &one, 1, MST_I32, .root = root, .timeout_ms = TIMEOUT_MS);
 }
 
+static mst_status monitored(int unused) {
+    (void)unused;
+    return mst_monitored_barrier(.timeout_ms = TIMEOUT_MS);
+}
+
 static const struct {
     const char *name;
     mst_status (*run)(int peer);
@@ -120,7 +125,7 @@ static const struct {
                {"send", send_small},   {"post", post},
                {"sum", sum_with},      {"any", receive_from_any},
                {"ack", acknowledge},   {"reduce", reduce},
-               {"gather", gather}};
+               {"gather", gather},     {"monitored", monitored}};
 
 static void act(const char *action) {
     const char *peer = strchr(action, ':');

@@ -7,7 +7,7 @@
  * Actions on the current group, which is the default world at first:
  *   sum          sums over the group and checks the result
  *   big          the same with 1 MiB
- *   recv:PEER    receives a message
+ *   recv:PEER    receives a message; send:PEER sends it
  *   agree:IN=OUT agrees on flags (hexadecimal) and checks the result, also if a rank is lost
  *   ack          acknowledges lost ranks
  *   shrink       replaces the current group by its survivors
@@ -55,6 +55,11 @@ static mst_status sum(int count) {
 static mst_status receive(int peer) {
     int word;
     return mst_recv(&word, 1, MST_I32, peer, .group = group);
+}
+
+static mst_status send(int peer) {
+    int word = 1;
+    return mst_send(&word, 1, MST_I32, peer, .group = group);
 }
 
 static mst_status agree(const char *text) {
@@ -120,6 +125,7 @@ static mst_status run(const char *name, const char *value) {
     if (!strcmp(name, "sum")) return sum(1);
     if (!strcmp(name, "big")) return sum(BIG);
     if (!strcmp(name, "recv")) return receive(number);
+    if (!strcmp(name, "send")) return send(number);
     if (!strcmp(name, "agree")) return agree(value);
     if (!strcmp(name, "ack")) return mst_ack_lost_ranks(group, NULL, 0, NULL);
     if (!strcmp(name, "shrink")) return shrink();

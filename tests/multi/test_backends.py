@@ -28,7 +28,10 @@ class Choices(RanksTest):
         self.assertEqual(self.run_ranks(3, "exchange").count("] ok"), 3)
 
     def test_registered(self):
-        self.assertEqual(self.run_ranks(2, "own").count("] ok"), 2)
+        out = self.run_ranks(2, "own", env={"MUSTER_LOG": "backend=debug"})
+        self.assertEqual(out.count("] ok"), 2)
+        for line in ("warn: own: a warning", "info: own: an information", "debug: own: a detail"):
+            self.assertIn(f" backend {line}\n", out)
 
     def test_after_a_failure(self):
         self.assertEqual(self.run_ranks(3, "again").count("] ok"), 3)

@@ -288,6 +288,17 @@ class PairsHere(RanksTest):
 class PairsOnHosts(PairsHere):
     layouts = ("abcd", "aabb", "abab", "abcc", "aaab")
 
+    def test_second_death_after_a_monitored_barrier(self):
+        """The same as test_second_death; a barrier through the store has reported the first death."""
+
+        def body(ranks, _):
+            ranks[2].kill()
+            self.fails(ranks[0], "monitored", "MST_ERR_PEER_LOST", "rank 2 .* died")
+            ranks[3].kill()
+            self.fails(ranks[0], "receive:3", "MST_ERR_PEER_LOST", "rank 3 .* died")
+
+        self.every(body, ("monitored", "receive:3"), ("hold",), ("hold",), ("hold",))
+
 
 if __name__ == "__main__":
     main()

@@ -272,6 +272,43 @@ class RecoverHere(RecoverTest):
             self.all_ok([rank], f"who:{number}/3", "sum")
         self.end(*ranks, new)
 
+    def test_calls_on_the_world_end(self):
+        """Rank 1 waits for rank 2, which makes no call yet: it must take part when rank 0 shrinks the world."""
+        end = ("world", "sum")
+        ranks = self.world(("sum", *end), ("sum", "recv:2", *end), ("sum", "hold", *end))
+        self.all_ok(ranks, "sum")
+        self.assert_failed(ranks[1].step("recv:2"), "MST_ERR_PEER_LOST", r"rank 0 \(.* called mst_shrink_world")
+        ranks[2].resume()
+        self.all_ok(ranks, *end, within=10 * SOON)
+        self.end(*ranks)
+
+    def test_calls_on_a_world_with_a_death_end(self):
+        """The same when rank 0 calls mst_grow_world after a death."""
+        end = ("grow:0", "sum")
+        ranks = self.world(("sum", "hold", *end), ("sum", "recv:2", *end), ("sum", "hold", *end), ("sum", "hold"))
+        self.all_ok(ranks, "sum")
+        ranks.pop(3).kill()
+        self.wait_for_key(f"tcp://127.0.0.1:{self.at['MASTER_PORT']}", "muster/job.0/1/events")
+        ranks[0].resume()
+        self.assert_failed(ranks[1].step("recv:2"), "MST_ERR_PEER_LOST", r"rank 3 \(.* died.*rank 0 \(.* called mst_grow_world")
+        ranks[2].resume()
+        self.all_ok(ranks, *end, within=10 * SOON)
+        self.end(*ranks)
+
+    def test_no_call_ends_without_a_death(self):
+        """Rank 0 is in mst_grow_world; calls of the others on the old world complete before they take part."""
+        end = ("grow:0", "sum")
+        ranks = self.world(("sum", *end), ("sum", "recv:2", *end), ("sum", "hold", "send:1", *end))
+        self.all_ok(ranks, "sum")
+        url = f"tcp://127.0.0.1:{self.at['MASTER_PORT']}"
+        self.wait_for_key(url, "muster/job.0/1/g/reform.0/in")
+        self.assertEqual([key for key in self.keys(url) if "gave_up" in key], [])
+        ranks[2].resume()
+        self.all_ok([ranks[2]], "send:1")
+        self.all_ok([ranks[1]], "recv:2", within=10 * SOON)
+        self.all_ok(ranks, "grow:0", "sum", within=10 * SOON)
+        self.end(*ranks)
+
     def test_joiner_dies(self):
         """A process that was killed while it waited is not admitted."""
         ranks = self.world(*[("sum", "hold", "grow:1", f"who:{r}/3", "sum") for r in range(2)])
@@ -385,6 +422,46 @@ class StoreHostDies(RecoverTest):
                     self.all_lose(ranks, "sum", old)
                     self.all_ok(ranks, "shrink", "sum")
                 self.assert_ends(*ranks)
+
+    def test_standbys_die_one_after_the_other(self):
+        """Each is replaced when the group shrinks; the last one serves the store when rank 0 dies."""
+        ranks = self.world(*[("sum",) + ("hold", "sum", "shrink", "sum") * 3] * 5)
+        url = f"tcp://127.0.0.1:{self.at['MASTER_PORT']}"
+        self.all_ok(ranks, "sum")
+        for number, (victim, old) in enumerate([(ranks[1], 1), (ranks[2], 2), (ranks[0], 0)]):
+            ranks.remove(victim)
+            victim.kill()
+            for rank in ranks:
+                rank.resume()
+            self.all_lose(ranks, "sum", old)
+            self.all_ok(ranks, "shrink", "sum")
+            if old > 0:
+                self.assertIn(f"muster/job.0/1/standby/{number}", self.keys(url))
+        self.end(*ranks)
+
+    def test_first_rank_becomes_the_standby(self):
+        """A new rank 0 on the host of the store replaces a standby of another host, which has died."""
+        self.hosts = "abcb"
+        again = ("hold", "sum", "shrink", "sum") * 2
+        ranks = self.world(*[("sum", "hold", "sum", "grow:1", "sum", *again)] * 4)
+        self.all_ok(ranks, "sum")
+        ranks.pop(0).kill()
+        new = self.joiner(1, "who:0/4", "sum", *again)
+        for rank in ranks:
+            rank.resume()
+        self.all_lose(ranks, "sum", 0)
+        self.all_ok(ranks, "grow:1", within=10 * SOON)
+        self.all_ok([new], "init", "who:0/4", within=10 * SOON)
+        ranks.insert(0, new)
+        self.all_ok(ranks, "sum")
+        for victim, old in (ranks[2], 2), (ranks[1], 1):
+            ranks.remove(victim)
+            victim.kill()
+            for rank in ranks:
+                rank.resume()
+            self.all_lose(ranks, "sum", old)
+            self.all_ok(ranks, "shrink", "sum")
+        self.end(*ranks)
 
     def take_over(self, ports, answer):
         """Listens on the ports: as other stores, or as a program that closes every connection, perhaps after an answer."""

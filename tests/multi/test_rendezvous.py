@@ -709,6 +709,16 @@ class Again(RanksTest):
         slow.resume()
         self.assert_ends(slow, fast)
 
+    def test_keys_end_with_their_worlds(self):
+        """The numbers of the worlds get a second digit."""
+        _, port = self.serve()
+        env = {
+            "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True",
+        }  # fmt: skip
+        ranks = [self.rank(*self.rounds * 12, env={**env, "RANK": r}) for r in range(2)]
+        self.assert_ends(*ranks)
+        self.assertEqual(self.keys(f"tcp://127.0.0.1:{port}"), ["muster/job.0/ended"])
+
     def test_after_a_failed_attempt(self):
         """Ranks that timed out because one was missing form a world when all try again."""
         _, port = self.serve()

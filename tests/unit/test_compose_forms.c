@@ -221,6 +221,43 @@ static void without_memory_it_says_so(void **state) {
     assert_in_range(refused, 100, 1000);
 }
 
+/* Not written: only the addresses of the pieces count. */
+static void *large_scratch(void *context, mst_memory memory, size_t bytes) {
+    static char pieces[8][64 << 10];
+    static unsigned next;
+    (void)context;
+    (void)memory;
+    assert_in_range(bytes, 1, sizeof *pieces);
+    return pieces[next++ % COUNT_OF(pieces)];
+}
+
+/* The kind of the first operation for that many bytes. */
+static mst_kind first_move(mst_kind kind, size_t bytes) {
+    static char in[16 << 10], out[sizeof in];
+    struct msi_composer c = new_composer(1, 3, NULL);
+    mst_backend_op op = {.kind = kind, .dtype = MST_U8, .element = 1, .count = bytes, .root = -1, .out = out};
+    op.in = in;
+    c.scratch = large_scratch;
+    assert_in_range(bytes, 1, sizeof in);
+    assert_ok(msi_compose(&c, &op, false));
+    size_t i = 0;
+    while (c.steps[i].kind != MSI_PART_OP) i++;
+    mst_kind first = c.steps[i].op.kind;
+    free(c.steps);
+    return first;
+}
+
+/* compose.h: up to 8 KiB all ranks gather everything, above that each reduces its part. */
+static void short_tensors_are_gathered(void **state) {
+    (void)state;
+    static const mst_kind kinds[] = {MST_KIND_ALL_REDUCE, MST_KIND_SCAN, MST_KIND_EXSCAN};
+    rows[0] = (mst_backend_capability){.kinds = BIT(ALL_TO_ALL) | BIT(ALL_GATHER), .ops = ~0u};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        assert_int_equal(first_move(kinds[i], 8 << 10), MST_KIND_ALL_GATHER);
+        assert_int_equal(first_move(kinds[i], (8 << 10) + 1), MST_KIND_ALL_TO_ALL);
+    }
+}
+
 static void backends_have_names(void **state) {
     (void)state;
     struct msi_backends b = {.text = "as before"};
@@ -288,6 +325,7 @@ int main(void) {
         cmocka_unit_test(memory_is_only_copied_where_allowed),
         cmocka_unit_test(memory_of_any_row_is_used),
         cmocka_unit_test(without_memory_it_says_so),
+        cmocka_unit_test(short_tensors_are_gathered),
         cmocka_unit_test(backends_have_names),
         cmocka_unit_test(a_directory_of_many_modules),
     };

@@ -1,4 +1,5 @@
-/* test_net_layout.c - which inputs of an operation are copied before a plan runs. */
+/* test_net_layout.c - which inputs and outputs of an operation are copied before and after a plan
+ * runs. */
 #include "harness.h"
 
 #include "engine/net/layout.h"
@@ -38,9 +39,37 @@ static void only_an_input_inside_the_output_is_copied(void **state) {
     msi_net_layout_free(&layout);
 }
 
+/* Each block of the input is in memory that cannot be written. */
+static void lists_are_packed_and_unpacked(void **state) {
+    (void)state;
+    static const int first[COUNT] = {1, 2, 3, 4}, second[COUNT] = {5, 6, 7, 8};
+    const void *const in[RANKS] = {first, second};
+    int got[RANKS][COUNT] = {{0}};
+    void *out[RANKS] = {got[1], got[0]};
+    struct msi_net_layout layout = {0};
+    struct msi_op op = {.desc = {.kind = MST_KIND_ALL_TO_ALL,
+                                 .dtype = MST_I32,
+                                 .count = COUNT,
+                                 .element = sizeof(int),
+                                 .in_list = in,
+                                 .out_list = out,
+                                 .root = -1},
+                        .call = MSI_KIND_ALL_TO_ALL};
+    struct msi_request request = {.rank = 0, .size = RANKS};
+    assert_int_equal(msi_net_layout_begin(&layout, &op, &request), MST_OK);
+    assert_memory_equal(layout.in, first, sizeof first);
+    assert_memory_equal((const int *)layout.in + COUNT, second, sizeof second);
+    memcpy(layout.out, layout.in, sizeof got);
+    msi_net_layout_end(&layout, &op, RANKS);
+    assert_memory_equal(got[1], first, sizeof first);
+    assert_memory_equal(got[0], second, sizeof second);
+    msi_net_layout_free(&layout);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_an_input_inside_the_output_is_copied),
+        cmocka_unit_test(lists_are_packed_and_unpacked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

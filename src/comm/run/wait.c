@@ -390,10 +390,10 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
     struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
     comm->waiting.sleeping = true;
     msi_comm_unlock(comm);
-    int ready = ppoll(fds, (nfds_t)n, &time, NULL);
+    ppoll(fds, (nfds_t)n, &time, NULL);
     msi_comm_lock(comm);
     comm->waiting.sleeping = false;
-    if (ready > 0 && somebody_ended(comm)) idle->asked = 0;
+    if (somebody_ended(comm)) idle->asked = 0;
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
 }
 

@@ -295,7 +295,7 @@ static mst_status compose(struct msi_composer *c, const mst_backend_op *op, bool
     unsigned forms = msi_op_forms(op, c->rank, c->ranks);
     bool reduces = msi_kind_reduces(op->kind);
     unsigned needs = forms | (deterministic && reduces ? (unsigned)MST_FORM_DETERMINISTIC : 0);
-    if (msi_compose_can_op(c, op, op->kind, op->op, needs)) return msi_compose_add(c, op, c->n > 0);
+    if (msi_compose_can_op(c, op, op->kind, op->op, needs)) return msi_compose_add(c, op, true);
     c->composed = true;
     int memory = op->kind == MST_KIND_BARRIER ? -1 : other_memory(c, op);
     if (memory >= 0 && !c->stage) return refuse_memory(c, op);

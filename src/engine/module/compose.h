@@ -6,12 +6,12 @@
  *   AVG                  SUM, and a division (f32, f64, i32, ...)                as SUM
  *   PREMUL_SUM           a multiplication, and SUM (f32, f64)                    as SUM
  *   all_reduce           reduce + broadcast; reduce_scatter + all_gather         as those
- *                        all_to_all + local reduction + all_gather (from 8 KiB)  2 (n-1)/n S
+ *                        all_to_all + local reduction + all_gather (above 8 KiB) 2 (n-1)/n S
  *                        all_gather + local reduction                            (n-1) S
  *   reduce               all_reduce; gather + local reduction at the root        as those
  *   reduce_scatter       all_to_all + local reduction; all_reduce, own part      (n-1)/n S; as all_reduce
  *                        all_gather + local reduction of the own part            (n-1) S
- *   scan, exscan         all_to_all + local scan + all_to_all (from 8 KiB)       2 (n-1)/n S
+ *   scan, exscan         all_to_all + local scan + all_to_all (above 8 KiB)      2 (n-1)/n S
  *                        all_gather + local reduction                            (n-1) S
  *   all_gather           a broadcast of each rank; messages between all pairs    as those; (n-1) S/n
  *   all_to_all           messages between all pairs; all_gather, own parts       (n-1)/n S; (n-1) S

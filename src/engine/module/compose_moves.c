@@ -92,7 +92,7 @@ static mst_status compose_broadcast(struct msi_composer *c, const mst_backend_op
     st = msi_compose_room(c, op, op->count * (size_t)c->ranks, &room);
     mst_backend_op sub =
         msi_compose_sub(op, MST_KIND_ALL_GATHER, c->rank == op->root ? op->in : op->out, room, op->count);
-    if (st == MST_OK) st = msi_compose_add(c, &sub, c->n > 0);
+    if (st == MST_OK) st = msi_compose_add(c, &sub, true);
     return st == MST_OK ? msi_compose_copy(c, op->out, msi_op_at(room, op, (size_t)op->root * op->count),
                                            op->count * op->element)
                         : st;
@@ -125,7 +125,7 @@ static mst_status broadcast_each(struct msi_composer *c, const mst_backend_op *o
         mst_backend_op sub = msi_compose_sub(op, MST_KIND_BROADCAST, r == c->rank ? op->in : block, block,
                                              msi_op_len(op->out_counts, op->count, r));
         sub.root = r;
-        if (sub.count) st = msi_compose_add(c, &sub, c->n > 0);
+        if (sub.count) st = msi_compose_add(c, &sub, true);
     }
     return st;
 }
@@ -136,12 +136,11 @@ static mst_status all_pairs(struct msi_composer *c, const mst_backend_op *op, bo
     size_t same = to_each ? msi_op_len(op->in_counts, op->count, c->rank) : op->count;
     mst_status st = MST_OK;
     c->description = "messages between all pairs of ranks";
-    bool after = c->n > 0;
     for (int far = 1; far < c->ranks && st == MST_OK; far++) {
         int to = (c->rank + far) % c->ranks, from = (c->rank - far + c->ranks) % c->ranks;
         size_t start = to_each ? msi_op_start(op->in_counts, op->count, to) : 0;
         size_t count = to_each ? msi_op_len(op->in_counts, op->count, to) : op->count;
-        st = msi_compose_message(c, op, (struct msi_compose_peer){false, from, after && far == 1},
+        st = msi_compose_message(c, op, (struct msi_compose_peer){false, from, far == 1},
                                  msi_op_at(op->out, op, msi_op_start(op->out_counts, op->count, from)),
                                  msi_op_len(op->out_counts, op->count, from));
         if (st == MST_OK)
@@ -168,7 +167,7 @@ static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_o
     c->description = "an all_gather of everything: n times the bytes with n ranks";
     mst_status st = msi_compose_room(c, op, n * row, &room);
     mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_GATHER, op->in, room, row);
-    if (st == MST_OK) st = msi_compose_add(c, &sub, c->n > 0);
+    if (st == MST_OK) st = msi_compose_add(c, &sub, true);
     for (size_t r = 0; r < n && st == MST_OK; r++)
         st = msi_compose_copy(c, msi_op_at(op->out, op, r * op->count),
                               msi_op_at(room, op, r * row + (size_t)c->rank * op->count),
@@ -178,18 +177,17 @@ static mst_status compose_all_to_all(struct msi_composer *c, const mst_backend_o
 
 /* gather and scatter: messages between the root and every other rank. */
 static mst_status with_root(struct msi_composer *c, const mst_backend_op *op, bool gather) {
-    bool root = c->rank == op->root, after = c->n > 0;
+    bool root = c->rank == op->root;
     const size_t *counts = gather ? op->out_counts : op->in_counts;
     const void *mine = gather ? op->in : op->out, *all = gather ? op->out : op->in;
     c->description = gather ? "messages to the root" : "messages from the root";
     if (!root)
-        return msi_compose_message(c, op, (struct msi_compose_peer){gather, op->root, after}, mine,
-                                   op->count);
+        return msi_compose_message(c, op, (struct msi_compose_peer){gather, op->root, true}, mine, op->count);
     mst_status st = MST_OK;
     size_t begun = c->n;
     for (int r = 0; r < c->ranks && st == MST_OK; r++)
         if (r != c->rank)
-            st = msi_compose_message(c, op, (struct msi_compose_peer){!gather, r, after && c->n == begun},
+            st = msi_compose_message(c, op, (struct msi_compose_peer){!gather, r, c->n == begun},
                                      msi_op_at(all, op, msi_op_start(counts, op->count, r)),
                                      msi_op_len(counts, op->count, r));
     char *own = msi_op_at(all, op, msi_op_start(counts, op->count, c->rank));
@@ -208,9 +206,7 @@ static mst_status compose_gather(struct msi_composer *c, const mst_backend_op *o
         st = msi_compose_room(c, op, msi_op_start(op->out_counts, op->count, c->ranks), &out);
     mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_GATHER, op->in, out, op->count);
     sub.out_counts = op->out_counts;
-    return st != MST_OK     ? st
-           : op->out_counts ? msi_compose_move(c, &sub)
-                            : msi_compose_add(c, &sub, c->n > 0);
+    return st != MST_OK ? st : op->out_counts ? msi_compose_move(c, &sub) : msi_compose_add(c, &sub, true);
 }
 
 static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *op) {
@@ -223,7 +219,7 @@ static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *
     mst_backend_op sub =
         msi_compose_sub(op, MST_KIND_BROADCAST, c->rank == op->root ? op->in : room, room, all);
     sub.root = op->root;
-    st = msi_compose_can(c, op, MST_KIND_BROADCAST) ? msi_compose_add(c, &sub, c->n > 0)
+    st = msi_compose_can(c, op, MST_KIND_BROADCAST) ? msi_compose_add(c, &sub, true)
                                                     : compose_broadcast(c, &sub);
     c->description = "a broadcast of everything: n times the bytes with n ranks";
     return st == MST_OK ? msi_compose_copy(c, op->out, msi_op_at(room, op, own), op->count * op->element)
@@ -232,7 +228,7 @@ static mst_status compose_scatter(struct msi_composer *c, const mst_backend_op *
 
 mst_status msi_compose_move(struct msi_composer *c, const mst_backend_op *op) {
     unsigned forms = msi_op_forms(op, c->rank, c->ranks);
-    if (msi_compose_can_op(c, op, op->kind, op->op, forms)) return msi_compose_add(c, op, c->n > 0);
+    if (msi_compose_can_op(c, op, op->kind, op->op, forms)) return msi_compose_add(c, op, true);
     c->composed = true;
     switch (op->kind) {
     case MST_KIND_BARRIER:

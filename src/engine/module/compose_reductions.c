@@ -21,7 +21,7 @@ static mst_status divide_sum(struct msi_composer *c, const mst_backend_op *op) {
     sum.op = MST_SUM;
     c->description = "SUM and a division: one more pass over the result";
     mst_status st = msi_compose_apart(c, &sum);
-    if (st == MST_OK) st = msi_compose_add(c, &sum, c->n > 0);
+    if (st == MST_OK) st = msi_compose_add(c, &sum, true);
     if (st != MST_OK || !has_result(c, op)) return st;
     return msi_compose_reduce_local(
         c, op, &(struct msi_local_reduction){MST_AVG, op->out, op->out, 0, 1, op->count});
@@ -47,7 +47,7 @@ static mst_status reduce_and_broadcast(struct msi_composer *c, const mst_backend
     reduce.root = spread.root = 0;
     c->description = "reduce and broadcast";
     mst_status st = msi_compose_apart(c, &reduce);
-    if (st == MST_OK) st = msi_compose_add(c, &reduce, c->n > 0);
+    if (st == MST_OK) st = msi_compose_add(c, &reduce, true);
     return st == MST_OK ? msi_compose_add(c, &spread, true) : st;
 }
 
@@ -58,7 +58,7 @@ static mst_status scatter_and_gather(struct msi_composer *c, const mst_backend_o
     mst_status st = msi_compose_room(c, op, each, &part);
     mst_backend_op reduce = msi_compose_sub(op, MST_KIND_REDUCE_SCATTER, op->in, part, each);
     mst_backend_op spread = msi_compose_sub(op, MST_KIND_ALL_GATHER, part, op->out, each);
-    if (st == MST_OK) st = msi_compose_add(c, &reduce, c->n > 0);
+    if (st == MST_OK) st = msi_compose_add(c, &reduce, true);
     return st == MST_OK ? msi_compose_add(c, &spread, true) : st;
 }
 
@@ -84,7 +84,7 @@ static mst_status reduce_parts(struct msi_composer *c, const mst_backend_op *op)
     }
     mst_backend_op spread = msi_compose_sub(op, MST_KIND_ALL_TO_ALL, in, parts, each);
     mst_backend_op collect = msi_compose_sub(op, MST_KIND_ALL_GATHER, part, padded, each);
-    if (st == MST_OK) st = msi_compose_add(c, &spread, c->n > 0);
+    if (st == MST_OK) st = msi_compose_add(c, &spread, true);
     size_t count = own >= op->count ? 0 : op->count - own < each ? op->count - own : each;
     if (st == MST_OK)
         st = msi_compose_reduce_local(
@@ -158,7 +158,7 @@ static mst_status compose_reduce(struct msi_composer *c, const mst_backend_op *o
         mst_status st = root ? MST_OK : msi_compose_room(c, op, op->count, &room);
         mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_REDUCE, op->in, room, op->count);
         if (st == MST_OK) st = msi_compose_apart(c, &sub);
-        return st == MST_OK ? msi_compose_add(c, &sub, c->n > 0) : st;
+        return st == MST_OK ? msi_compose_add(c, &sub, true) : st;
     }
     room = NULL;
     mst_status st = root ? msi_compose_room(c, op, op->count * (size_t)c->ranks, &room) : MST_OK;
@@ -179,7 +179,7 @@ static mst_status keep_part(struct msi_composer *c, const mst_backend_op *op) {
     c->description = "an all_reduce of everything: twice the bytes";
     mst_status st = msi_compose_room(c, op, all, &room);
     mst_backend_op sub = msi_compose_sub(op, MST_KIND_ALL_REDUCE, op->in, room, all);
-    if (st == MST_OK) st = msi_compose_add(c, &sub, c->n > 0);
+    if (st == MST_OK) st = msi_compose_add(c, &sub, true);
     if (st != MST_OK) return st;
     return msi_compose_copy(c, op->out, msi_op_at(room, op, msi_op_start(op->in_counts, op->count, c->rank)),
                             msi_op_len(op->in_counts, op->count, c->rank) * op->element);

@@ -35,6 +35,9 @@ static mst_status own_open(const mst_backend_host *host, mst_backend_engine **en
     float a[3] = {1, 2, 3}, b[3] = {4, 5, 6};
     CHECK(host->combine(MST_F32, MST_SUM, a, a, b, 3) && a[2] == 9);
     CHECK(!host->combine(MST_F32, MST_BAND, a, a, b, 3) && !host->combine(MST_F32, MST_AVG, a, a, b, 3));
+    host->log(host, 'W', "a warning");
+    host->log(host, 'I', "an information");
+    host->log(host, 'D', "a detail");
     opened++;
     *engine = (mst_backend_engine *)(void *)&opened;
     return MST_OK;
