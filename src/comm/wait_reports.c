@@ -257,6 +257,7 @@ mst_status msi_failure_report_post(struct msi_comm *comm, const struct msi_failu
         {.req = aborts ? last : first},
         {.req = {.op = MSI_OP_APPEND, .key = failed_key(comm, failed), .value = msi_cstr(rank)}}};
     mst_status st = exec(comm, x, 2);
+    if (st == MST_OK) st = x[0].status;
     msi_store_rpc_free(x, 2);
     return st;
 }

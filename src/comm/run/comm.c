@@ -188,6 +188,16 @@ mst_status msi_comm_join(struct mst_work *work) {
     return st;
 }
 
+enum { ABORT_TRIES = 3 };
+
+/* Without a store, the others find out by themselves. Else they would wait until their deadlines. */
+static mst_status post_abort(struct msi_comm *comm, const struct msi_failure *failure) {
+    mst_status st = MST_ERR_SYSTEM;
+    for (int i = 0; i < ABORT_TRIES && st != MST_OK && st != MST_ERR_STORE_LOST; i++)
+        st = msi_failure_report_post(comm, failure);
+    return st == MST_ERR_STORE_LOST ? MST_OK : st;
+}
+
 /*
  * The other ranks read the message in the store. The lock is taken after that, since a thread may hold it for
  * long while the engine opens.
@@ -204,7 +214,7 @@ mst_status msi_comm_abort(struct msi_comm *comm, int cause, const char *own, con
         msi_copy_text(f->message, sizeof f->message, own);
     }
     msi_copy_text(theirs.message, sizeof theirs.message, others);
-    mst_status st = comm->size > 1 ? msi_failure_report_post(comm, &theirs) : MST_OK;
+    mst_status st = comm->size > 1 ? post_abort(comm, &theirs) : MST_OK;
     /* Loaded by msi_comm_check_own_abort. */
     atomic_store_explicit(&comm->abort.known, true, memory_order_release);
     msi_comm_lock(comm);
@@ -215,7 +225,7 @@ mst_status msi_comm_abort(struct msi_comm *comm, int cause, const char *own, con
     if (comm->waiting.sleeping && comm->engine->wake) comm->engine->wake(comm);
     msi_condition_tell(&comm->changed);
     msi_comm_unlock(comm);
-    if (st != MST_ERR_MEMORY) return MST_OK; /* without a store, the others find out by themselves */
+    if (st == MST_OK) return MST_OK;
     atomic_store_explicit(&comm->abort.called, false, memory_order_relaxed);
     return st;
 }
