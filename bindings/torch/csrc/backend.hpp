@@ -84,6 +84,7 @@ class Backend final : public c10d::Backend {
     Result run(Call call);
     Result reduce_each(const char *name, c10d::OpType type, Tensors &tensors,
                        const c10d::AllreduceOptions &options);
+    void fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const;
     Result message(const char *name, c10d::OpType type, Tensors &tensors, bool receives, int peer, int tag);
 
     std::shared_ptr<World> world_; // keeps it open
