@@ -15,9 +15,11 @@ from torch_support import BUILD, SOURCE, environment, find_torches
 OLDEST = (2, 11)
 BINDING = SOURCE / "bindings/torch"
 PARTS = (
-    "all_reduce", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "messages", "sparse",
-    "objects", "groups", "works", "parameters", "barriers",
+    "all_reduce", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
+    "sparse", "objects", "groups", "works", "parameters", "barriers",
 )  # fmt: skip
+FRAMEWORKS = ("ddp", "ddp_bf16", "ddp_power_sgd", "fsdp2", "dtensor", "pipeline", "checkpoint")
+DEEPSPEED = ("deepspeed_comm", "zero_1", "zero_2", "zero_3")
 
 FOUND, REASONS = find_torches()
 TORCHES = [torch for torch in FOUND if torch.numbers >= OLDEST]
@@ -38,10 +40,10 @@ class BackendTest(RanksTest):
     def setUpClass(cls):
         cls.packages = {torch: build(torch) for torch in TORCHES}
 
-    def ranks(self, torch, n, script, *arguments, hosts=None, in_c=()):
+    def ranks(self, torch, n, script, *arguments, hosts=None, in_c=(), backend="muster"):
         """Exit status and output of each rank. Those in in_c are C programs."""
         env = {
-            **environment(), "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.free_port()),
+            **environment(), "BACKEND": backend, "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.free_port()),
             "PYTHONPATH": str(self.packages[torch]),
         }  # fmt: skip
         env.pop("MUSTER_STORE_OPEN", None)
@@ -50,7 +52,7 @@ class BackendTest(RanksTest):
         processes = [
             self.popen(
                 *([PROGRAMS / "torch_rank"] if rank in in_c else python), stderr=subprocess.STDOUT,
-                env={**env, "RANK": str(rank), **({"MUSTER_FORCE_HOST": hosts[rank]} if hosts else {})},
+                env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank), **({"MUSTER_FORCE_HOST": hosts[rank]} if hosts else {})},
             )
             for rank in range(n)
         ]  # fmt: skip
@@ -71,6 +73,22 @@ class BackendTest(RanksTest):
             for hosts in ("ab", "aab"):
                 with self.subTest(torch=torch.version, hosts=hosts):
                     self.values(torch, len(hosts), hosts)
+
+    def test_frameworks(self):
+        """With two ranks the results of PyTorch's frameworks and DeepSpeed are gloo's to the last digit: a + b is b + a."""
+        for torch in TORCHES:
+            for cases in (FRAMEWORKS, DEEPSPEED):
+                found = {}
+                for backend, hosts in (("gloo", None), ("muster", None), ("muster", "ab")):
+                    with self.subTest(torch=torch.version, cases=cases, backend=backend, hosts=hosts):
+                        ranks = self.ranks(torch, 2, "frameworks.py", *cases, hosts=hosts, backend=backend)
+                        results = [re.findall(r"^(\w+): ([0-9a-f]{16}|skipped: .*)$", out, re.M) for _, out in ranks]
+                        self.assertEqual([status for status, _ in ranks], [0, 0], ranks)
+                        self.assertEqual([name for name, _ in results[0]], list(cases), ranks)
+                        self.assertEqual(results, found.setdefault("gloo", results))
+                for name, result in found["gloo"][0]:
+                    if result.startswith("skipped"):
+                        print(f"torch {torch.version}: {name}: {result}")
 
     def test_c_and_python_ranks(self):
         for torch in TORCHES:

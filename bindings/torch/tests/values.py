@@ -160,6 +160,32 @@ class Ranks:
                 self.finish(dist.all_to_all_single(out, whole, async_op=late), late)
                 self.equal(out, torch.cat([values(r, (2, 3), dtype, self.rank) for r in range(self.size)]), "equal", dtype)
 
+    def coalesced(self):
+        """Several tensors, also of different types and layouts, in one call."""
+        dtypes = [torch.float32, torch.int64, torch.float32, torch.bfloat16]
+        for late in (False, True):
+            tensors = [list(layouts(values(self.rank, (4, 5 + i), dtype, i)))[i % 3] for i, dtype in enumerate(dtypes)]
+            with dist._coalescing_manager(async_ops=late) as manager:
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
+            self.finish(manager, late)
+            for i, (tensor, dtype) in enumerate(zip(tensors, dtypes)):
+                self.equal(tensor, self.reduced("SUM", self.all((4, 5 + i), dtype, i)), "all_reduce", i)
+            outs = [torch.zeros((4 * self.size, 5 + i), dtype=dtype) for i, dtype in enumerate(dtypes)]
+            with dist._coalescing_manager(async_ops=late) as manager:
+                for i, (out, dtype) in enumerate(zip(outs, dtypes)):
+                    dist.all_gather_into_tensor(out, values(self.rank, (4, 5 + i), dtype, i))
+            self.finish(manager, late)
+            for i, (out, dtype) in enumerate(zip(outs, dtypes)):
+                self.equal(out, torch.cat(self.all((4, 5 + i), dtype, i)), "all_gather", i)
+            parts = [torch.zeros((4, 5 + i), dtype=dtype) for i, dtype in enumerate(dtypes)]
+            with dist._coalescing_manager(async_ops=late) as manager:
+                for i, (part, dtype) in enumerate(zip(parts, dtypes)):
+                    dist.reduce_scatter_tensor(part, torch.cat([values(self.rank, (4, 5 + i), dtype, r) for r in range(self.size)]))
+            self.finish(manager, late)
+            for i, (part, dtype) in enumerate(zip(parts, dtypes)):
+                self.equal(part, self.reduced("SUM", self.all((4, 5 + i), dtype, self.rank)), "reduce_scatter", i)
+
     def messages(self):
         to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         for dtype, shape, tensor, _ in self.each(MOVED):
