@@ -15,9 +15,10 @@ from torch_support import BUILD, SOURCE, environment, find_torches
 OLDEST = (2, 11)
 BINDING = SOURCE / "bindings/torch"
 PARTS = (
-    "all_reduce", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
-    "sparse", "objects", "groups", "works", "parameters", "barriers",
+    "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
+    "tags", "dropped", "sparse", "objects", "groups", "works", "parameters", "barriers",
 )  # fmt: skip
+MESSAGES = ("messages", "tags", "dropped")  # need another rank
 FRAMEWORKS = ("ddp", "ddp_bf16", "ddp_power_sgd", "fsdp2", "dtensor", "pipeline", "checkpoint")
 DEEPSPEED = ("deepspeed_comm", "zero_1", "zero_2", "zero_3")
 
@@ -66,7 +67,7 @@ class BackendTest(RanksTest):
         for torch in TORCHES:
             for n in (1, 2, 3, 4):
                 with self.subTest(torch=torch.version, n=n):
-                    self.values(torch, n, parts=PARTS if n > 1 else [part for part in PARTS if part != "messages"])
+                    self.values(torch, n, parts=PARTS if n > 1 else [part for part in PARTS if part not in MESSAGES])
 
     def test_values_between_simulated_hosts(self):
         for torch in TORCHES:

@@ -5,6 +5,7 @@
 
 import os
 import sys
+import time
 from datetime import timedelta
 
 import torch
@@ -35,7 +36,7 @@ def layouts(tensor):
 def values(rank, shape, dtype, salt=0):
     """Small numbers that differ among ranks; sums and products of a few are exact in all types."""
     n = int(torch.tensor(shape).prod()) if shape else 1
-    numbers = (torch.arange(n) * 7 + rank * 3 + salt) % 3 + 1
+    numbers = (torch.arange(n) * 7 + rank * 3 + salt) % 4 + 1  # of up to four ranks
     if dtype == torch.bool:
         return (numbers % 2 == 0).reshape(shape)
     return numbers.reshape(shape).to(dtype)
@@ -85,6 +86,24 @@ class Ranks:
                 for part in wanted[1:]:
                     total = fold(total, part)
                 self.equal(tensor, total, name, dtype)
+
+    def averages(self):
+        """AVG and PREMUL_SUM, which gloo lacks for most calls."""
+        for dtype, shape, tensor, late in self.each(FLOATS):
+            before = tensor.clone()
+            wanted = self.reduced("SUM", self.all(shape, torch.float64)) / self.size
+            self.finish(dist.all_reduce(tensor, dist.ReduceOp.AVG, async_op=late), late)
+            torch.testing.assert_close(tensor, wanted.to(dtype))
+            tensor.copy_(before)
+            self.finish(dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5), async_op=late), late)
+            self.equal(tensor, (self.reduced("SUM", self.all(shape, torch.float64)) / 2).to(dtype), "PREMUL_SUM", dtype, shape)
+            tensor.copy_(before)
+            if shape and shape[0]:
+                parts = torch.cat([values(self.rank, shape, dtype, r) for r in range(self.size)])
+                dist.reduce_scatter_tensor(tensor, parts, dist.ReduceOp.AVG)
+                wanted = self.reduced("SUM", self.all(shape, torch.float64, self.rank)) / self.size
+                torch.testing.assert_close(tensor, wanted.to(dtype))
+                tensor.copy_(before)
 
     def reduce(self):
         for root in range(self.size):
@@ -209,6 +228,39 @@ class Ranks:
         for work in dist.batch_isend_irecv(ops):
             work.wait()
         self.equal(out, torch.full((4,), source), "batch")
+
+    def tags(self):
+        """Receives match their tag, not the order of the sends."""
+        to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        sends = [dist.isend(torch.full((5,), float(tag)), to, tag=tag) for tag in (1, 2, 3)]
+        for tag in (3, 1, 2):
+            got = torch.zeros(5)
+            dist.recv(got, source, tag=tag)
+            self.equal(got, torch.full((5,), float(tag)), "tag", tag)
+        for work in sends:
+            work.wait()
+
+    def dropped(self):
+        """Nobody keeps the tensors: their memory must not be used again before the operation is done."""
+        to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        for i, n in enumerate((100, 10000, 100000, 3000000)):
+            for layout in (lambda tensor: tensor, lambda tensor: tensor.reshape(2, -1).t()):
+                sends = [dist.isend(layout(torch.full((n,), float(r))), to) for r in range(3)]
+                others = [torch.full((n,), -1.0) for _ in range(6)]  # takes memory that was freed
+                self.pause(f"dropped/{i}/{layout(others[0]).dim()}")
+                for r in range(3):
+                    got = torch.zeros(n)
+                    dist.recv(got, source)
+                    self.equal(got, torch.full((n,), float(r)), "dropped", n)
+                for work in sends:
+                    work.wait()
+
+    def pause(self, key):
+        """Waits for the other ranks without the backend."""
+        store = dist.distributed_c10d._get_default_store()
+        store.add(key, 1)
+        while store.add(key, 0) < self.size:
+            time.sleep(0.001)
 
     def sparse(self):
         """Ranks have different numbers of elements, some at the same place."""
