@@ -16,7 +16,7 @@ OLDEST = (2, 11)
 BINDING = SOURCE / "bindings/torch"
 PARTS = (
     "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
-    "tags", "dropped", "sparse", "objects", "groups", "works", "parameters", "barriers",
+    "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "parameters", "barriers",
 )  # fmt: skip
 MESSAGES = ("messages", "tags", "dropped")  # need another rank
 FRAMEWORKS = ("ddp", "ddp_bf16", "ddp_power_sgd", "fsdp2", "dtensor", "pipeline", "checkpoint")

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <c10/util/StringUtil.h>
+#include <unistd.h>
 
 namespace muster_torch {
 
@@ -26,10 +27,44 @@ struct Backend::Call {
 Backend::Backend(const GroupOptions &options) : c10d::Backend(options.rank, options.size) {
     users_ = std::make_shared<Users>();
     world_ = open_group(options, users_, &group_);
+    global_ranks_ = options.global_ranks;
+    options_ = c10::make_intrusive<Options>("muster", options.timeout);
+    options_->group_name = options.name;
+    options_->global_ranks_in_group.assign(global_ranks_.begin(), global_ranks_.end());
 }
 
 Backend::~Backend() {
     shutdown();
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> &store,
+                                                 const std::vector<int> &ranks,
+                                                 const c10::intrusive_ptr<Options> &options) {
+    auto own = std::find(ranks.begin(), ranks.end(), rank_);
+    if (own == ranks.end()) return nullptr;
+    GroupOptions made{store,
+                      static_cast<int>(own - ranks.begin()),
+                      static_cast<int>(ranks.size()),
+                      options->timeout,
+                      options->group_name,
+                      {},
+                      false};
+    for (int rank : ranks) made.global_ranks.push_back(global_ranks_.at(static_cast<size_t>(rank)));
+    return c10::make_intrusive<Backend>(made);
+}
+
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
+    Use use(*users_);
+    TORCH_CHECK(!ended_, "[muster] empty: the process group was shut down");
+    TORCH_CHECK(size >= 0, "[muster] empty: the size is ", size);
+    size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
+    mst_call call = options_for(c10d::kUnsetTimeout);
+    void *memory = nullptr;
+    check(mst_alloc_with(std::max<size_t>(bytes, 1), &memory, &call), "empty");
+    auto release = [owner = getpid()](void *address) {
+        if (getpid() == owner) mst_free(address); // a forked process would empty its parent's tensor
+    };
+    return at::from_blob(memory, {size}, release, options.device(at::kCPU));
 }
 
 void Backend::setTimeout(Timeout timeout) {

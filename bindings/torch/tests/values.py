@@ -301,6 +301,62 @@ class Ranks:
                 dist.destroy_process_group(evens)
             dist.destroy_process_group(whole)
 
+    def split(self):
+        """Groups made by split_group, also of a group whose ranks are not those of the world."""
+        halves = [list(range(self.size))[::2], list(range(self.size))[1::2]][: min(self.size, 2)]
+        try:
+            half = dist.split_group(split_ranks=halves)
+        except RuntimeError as error:
+            if "No device associated" not in str(error):
+                raise
+            return  # torch 2.11 splits groups of GPUs only
+        mine = halves[self.rank % 2]
+        tensor = torch.tensor([self.rank + 1.0])
+        dist.all_reduce(tensor, group=half)
+        assert tensor.item() == sum(r + 1 for r in mine), tensor
+        assert dist.get_process_group_ranks(half) == mine and half.rank() == mine.index(self.rank)
+        last = dist.split_group(half, [[len(mine) - 1]])
+        if self.rank == mine[-1]:
+            dist.all_reduce(tensor, group=last)
+            assert tensor.item() == sum(r + 1 for r in mine), tensor
+            dist.destroy_process_group(last)
+        again = dist.split_group(split_ranks=halves)
+        dist.barrier(group=again)
+        dist.destroy_process_group(half)
+        dist.barrier(group=again)
+        dist.destroy_process_group(again)
+
+    def memory(self):
+        """Tensors of muster_torch.empty, which outlive views, forked processes and their group."""
+        import muster_torch
+
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            for n in (0, 1, 5000, 300000):
+                tensor = muster_torch.empty(n, 2, dtype=dtype)
+                assert tensor.shape == (n, 2) and tensor.dtype == dtype and not tensor.any()
+                tensor += self.rank + 1
+                for late in (False, True):
+                    before = tensor.clone()
+                    self.finish(dist.all_reduce(tensor, async_op=late), late)
+                    self.equal(tensor, torch.full((n, 2), self.size * (self.size + 1) // 2, dtype=dtype), "empty", dtype, n)
+                    tensor.copy_(before)
+        child = os.fork()
+        if child == 0:
+            del tensor
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert (tensor == self.rank + 1).all()
+        view = tensor[1:3].t()
+        del tensor
+        dist.all_reduce(view)
+        self.equal(view, torch.full((2, 2), self.size * (self.size + 1) // 2), "view")
+        group = dist.new_group()
+        late = muster_torch.empty((4,), group=group)
+        dist.destroy_process_group(group)
+        late.fill_(1)
+        dist.all_reduce(late)
+        self.equal(late, torch.full((4,), float(self.size)), "after its group")
+
     def works(self):
         """Waits of several threads, repeated waits, futures with callbacks that wait, and dropped works."""
         import threading
