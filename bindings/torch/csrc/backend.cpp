@@ -69,6 +69,7 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
 
 void Backend::setTimeout(Timeout timeout) {
     check(mst_group_set_timeout(group_, to_ms(timeout)), "setTimeout");
+    options_->timeout = timeout; // groups that are split from this one inherit it
 }
 
 static void abort_group(mst_group *group, const char *why) {
@@ -651,7 +652,8 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_al
     mst_call call = options_for(options.timeout);
     call.wait_all_ranks = wait_all_ranks;
     mst_status status = mst_monitored_barrier_with(&call);
-    if (status != MST_OK) fail_monitored_barrier(status, options.timeout, wait_all_ranks);
+    auto timeout = options.timeout < kNoTimeout ? options_->timeout : options.timeout;
+    if (status != MST_OK) fail_monitored_barrier(status, timeout, wait_all_ranks);
 }
 
 } // namespace muster_torch
