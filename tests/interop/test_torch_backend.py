@@ -16,7 +16,7 @@ OLDEST = (2, 11)
 BINDING = SOURCE / "bindings/torch"
 PARTS = (
     "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
-    "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "parameters", "barriers",
+    "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "profiled", "parameters", "barriers",
 )  # fmt: skip
 MESSAGES = ("messages", "tags", "dropped")  # need another rank
 FRAMEWORKS = ("ddp", "ddp_bf16", "ddp_power_sgd", "fsdp2", "dtensor", "pipeline", "checkpoint")
@@ -138,6 +138,8 @@ class BackendTest(RanksTest):
                         self.faults(torch, case, *died, hosts=hosts, victim=1)
                     self.faults(torch, "different_sizes", r"all_reduce of [456] f32.*all_reduce of [456] f32", "the calls differ", hosts=hosts)
                     self.faults(torch, "late_rank", "Timed out", "rank 1 ", hosts=hosts, victim=1)
+                    phrases = "Ranks 1 failed to pass monitoredBarrier in 1000 ms|Rank 2 successfully reached monitoredBarrier, but received errors"
+                    self.faults(torch, "monitored_barrier", phrases, "missing: rank 1 ", hosts=hosts, victim=1)
                     self.faults(torch, "wait_with_a_timeout", "Timed out waiting 300ms", hosts=hosts, victim=1)
                     self.faults(torch, "aborted", "abort", hosts=hosts)
                     self.faults(torch, "wrong_arguments", "right: 3", hosts=hosts)

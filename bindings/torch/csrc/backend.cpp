@@ -635,7 +635,7 @@ void Backend::fail_monitored_barrier(mst_status status, Timeout timeout, bool wa
     if (rank_ > 0)
         text +=
             " successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
-            "rank 0. Please check rank 0 logs for faulty rank.";
+            "rank 0. Please check rank 0 logs for faulty rank";
     else if (missing.empty() || timeout == kNoTimeout)
         text += " timed out in monitoredBarrier after " + ms;
     else if (wait_all_ranks)

@@ -386,6 +386,15 @@ class Ranks:
         dist.all_reduce(tensor)
         self.equal(tensor, torch.full((5,), float(self.size)), "after dropped works")
 
+    def profiled(self):
+        """Operations are events of a profiler, with the shapes of their inputs."""
+        with torch.autograd.profiler.profile(record_shapes=True) as profile:
+            dist.all_reduce(torch.ones(3, 4))
+            dist.broadcast(torch.ones(5), 0, async_op=True).wait()
+            dist.all_gather([torch.ones(2) for _ in range(self.size)], torch.ones(2))
+        seen = {event.name: event.input_shapes for event in profile.function_events if event.name.startswith("muster:")}
+        assert seen == {"muster:all_reduce": [[3, 4]], "muster:broadcast": [[5]], "muster:all_gather": [[2]]}, seen
+
     def parameters(self):
         """Tensors that require gradients."""
         for late in (False, True):
