@@ -3,62 +3,20 @@
 Built and run with every torch at hand that it supports. MUSTER_TORCH_PYTHON names interpreters to try beside the usual ones.
 """
 
-import os
 import re
-import subprocess
-import sys
-import unittest
 
-from harness import MUSTER, PROGRAMS, Process, RanksTest
-from torch_support import BUILD, SOURCE, environment, find_torches
+from harness import MUSTER, PROGRAMS, Process
+from torch_backends import BINDING, TORCHES, BackendRanksTest, run
+from torch_support import environment
 
-OLDEST = (2, 11)
-BINDING = SOURCE / "bindings/torch"
 PARTS = (
     "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
     "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "profiled", "parameters", "barriers",
 )  # fmt: skip
 MESSAGES = ("messages", "tags", "dropped")  # need another rank
-FRAMEWORKS = ("ddp", "ddp_bf16", "ddp_power_sgd", "fsdp2", "dtensor", "pipeline", "checkpoint")
-DEEPSPEED = ("deepspeed_comm", "zero_1", "zero_2", "zero_3")
-
-FOUND, REASONS = find_torches()
-TORCHES = [torch for torch in FOUND if torch.numbers >= OLDEST]
-REASONS += [f"{torch.python}: its torch is {torch.version}" for torch in FOUND if torch.numbers < OLDEST]
 
 
-def build(torch):
-    """Builds the plug-in against this torch, and returns the folder of the package."""
-    base = BUILD.resolve() / f"torch-{torch.version}"
-    command = [torch.python, "setup.py", "-q", "build", "--build-base", base, "--build-lib", base / "lib"]
-    env = {**environment(), "MUSTER_ARCHIVE": str(BUILD.resolve() / "lib/libmuster.a")}
-    subprocess.run(list(map(str, command)), cwd=BINDING, env=env, check=True, stdout=subprocess.DEVNULL)
-    return base / "lib"
-
-
-class BackendTest(RanksTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.packages = {torch: build(torch) for torch in TORCHES}
-
-    def ranks(self, torch, n, script, *arguments, hosts=None, in_c=(), backend="muster"):
-        """Exit status and output of each rank. Those in in_c are C programs."""
-        env = {
-            **environment(), "BACKEND": backend, "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.free_port()),
-            "PYTHONPATH": str(self.packages[torch]),
-        }  # fmt: skip
-        env.pop("MUSTER_STORE_OPEN", None)
-        self.reserved.pop().close()  # PyTorch's server does not listen beside the reservation
-        python = [torch.python, "-B", BINDING / "tests" / script, *arguments]
-        processes = [
-            self.popen(
-                *([PROGRAMS / "torch_rank"] if rank in in_c else python), stderr=subprocess.STDOUT,
-                env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank), **({"MUSTER_FORCE_HOST": hosts[rank]} if hosts else {})},
-            )
-            for rank in range(n)
-        ]  # fmt: skip
-        return [Process(process).finish() for process in processes]
-
+class BackendTest(BackendRanksTest):
     def values(self, torch, n, hosts=None, parts=PARTS):
         for status, out in self.ranks(torch, n, "values.py", *parts, hosts=hosts):
             self.assertEqual((status, re.findall(r"^(\w+): right$", out, re.M)), (0, list(parts)), out)
@@ -74,22 +32,6 @@ class BackendTest(RanksTest):
             for hosts in ("ab", "aab"):
                 with self.subTest(torch=torch.version, hosts=hosts):
                     self.values(torch, len(hosts), hosts)
-
-    def test_frameworks(self):
-        """With two ranks the results of PyTorch's frameworks and DeepSpeed are gloo's to the last digit: a + b is b + a."""
-        for torch in TORCHES:
-            for cases in (FRAMEWORKS, DEEPSPEED):
-                found = {}
-                for backend, hosts in (("gloo", None), ("muster", None), ("muster", "ab")):
-                    with self.subTest(torch=torch.version, cases=cases, backend=backend, hosts=hosts):
-                        ranks = self.ranks(torch, 2, "frameworks.py", *cases, hosts=hosts, backend=backend)
-                        results = [re.findall(r"^(\w+): ([0-9a-f]{16}|skipped: .*)$", out, re.M) for _, out in ranks]
-                        self.assertEqual([status for status, _ in ranks], [0, 0], ranks)
-                        self.assertEqual([name for name, _ in results[0]], list(cases), ranks)
-                        self.assertEqual(results, found.setdefault("gloo", results))
-                for name, result in found["gloo"][0]:
-                    if result.startswith("skipped"):
-                        print(f"torch {torch.version}: {name}: {result}")
 
     def test_c_and_python_ranks(self):
         for torch in TORCHES:
@@ -148,9 +90,4 @@ class BackendTest(RanksTest):
 
 
 if __name__ == "__main__":
-    if not TORCHES:
-        print(f"no torch {OLDEST[0]}.{OLDEST[1]} or newer:", *REASONS, sep="\n  ")
-        sys.exit(77)
-    from harness import main
-
-    main()
+    run()
