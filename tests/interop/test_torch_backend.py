@@ -3,59 +3,20 @@
 Built and run with every torch at hand that it supports. MUSTER_TORCH_PYTHON names interpreters to try beside the usual ones.
 """
 
-import os
 import re
-import subprocess
-import sys
-import unittest
 
-from harness import MUSTER, PROGRAMS, Process, RanksTest
-from torch_support import BUILD, SOURCE, environment, find_torches
+from harness import MUSTER, PROGRAMS, Process
+from torch_backends import BINDING, TORCHES, BackendRanksTest, run
+from torch_support import environment
 
-OLDEST = (2, 11)
-BINDING = SOURCE / "bindings/torch"
 PARTS = (
-    "all_reduce", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "messages", "sparse",
-    "objects", "groups", "works", "parameters", "barriers",
+    "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
+    "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "profiled", "parameters", "barriers",
 )  # fmt: skip
-
-FOUND, REASONS = find_torches()
-TORCHES = [torch for torch in FOUND if torch.numbers >= OLDEST]
-REASONS += [f"{torch.python}: its torch is {torch.version}" for torch in FOUND if torch.numbers < OLDEST]
+MESSAGES = ("messages", "tags", "dropped")  # need another rank
 
 
-def build(torch):
-    """Builds the plug-in against this torch, and returns the folder of the package."""
-    base = BUILD.resolve() / f"torch-{torch.version}"
-    command = [torch.python, "setup.py", "-q", "build", "--build-base", base, "--build-lib", base / "lib"]
-    env = {**environment(), "MUSTER_ARCHIVE": str(BUILD.resolve() / "lib/libmuster.a")}
-    subprocess.run(list(map(str, command)), cwd=BINDING, env=env, check=True, stdout=subprocess.DEVNULL)
-    return base / "lib"
-
-
-class BackendTest(RanksTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.packages = {torch: build(torch) for torch in TORCHES}
-
-    def ranks(self, torch, n, script, *arguments, hosts=None, in_c=()):
-        """Exit status and output of each rank. Those in in_c are C programs."""
-        env = {
-            **environment(), "WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.free_port()),
-            "PYTHONPATH": str(self.packages[torch]),
-        }  # fmt: skip
-        env.pop("MUSTER_STORE_OPEN", None)
-        self.reserved.pop().close()  # PyTorch's server does not listen beside the reservation
-        python = [torch.python, "-B", BINDING / "tests" / script, *arguments]
-        processes = [
-            self.popen(
-                *([PROGRAMS / "torch_rank"] if rank in in_c else python), stderr=subprocess.STDOUT,
-                env={**env, "RANK": str(rank), **({"MUSTER_FORCE_HOST": hosts[rank]} if hosts else {})},
-            )
-            for rank in range(n)
-        ]  # fmt: skip
-        return [Process(process).finish() for process in processes]
-
+class BackendTest(BackendRanksTest):
     def values(self, torch, n, hosts=None, parts=PARTS):
         for status, out in self.ranks(torch, n, "values.py", *parts, hosts=hosts):
             self.assertEqual((status, re.findall(r"^(\w+): right$", out, re.M)), (0, list(parts)), out)
@@ -64,7 +25,7 @@ class BackendTest(RanksTest):
         for torch in TORCHES:
             for n in (1, 2, 3, 4):
                 with self.subTest(torch=torch.version, n=n):
-                    self.values(torch, n, parts=PARTS if n > 1 else [part for part in PARTS if part != "messages"])
+                    self.values(torch, n, parts=PARTS if n > 1 else [part for part in PARTS if part not in MESSAGES])
 
     def test_values_between_simulated_hosts(self):
         for torch in TORCHES:
@@ -119,6 +80,8 @@ class BackendTest(RanksTest):
                         self.faults(torch, case, *died, hosts=hosts, victim=1)
                     self.faults(torch, "different_sizes", r"all_reduce of [456] f32.*all_reduce of [456] f32", "the calls differ", hosts=hosts)
                     self.faults(torch, "late_rank", "Timed out", "rank 1 ", hosts=hosts, victim=1)
+                    phrases = "Ranks 1 failed to pass monitoredBarrier in 1000 ms|Rank 2 successfully reached monitoredBarrier, but received errors"
+                    self.faults(torch, "monitored_barrier", phrases, "missing: rank 1 ", hosts=hosts, victim=1)
                     self.faults(torch, "wait_with_a_timeout", "Timed out waiting 300ms", hosts=hosts, victim=1)
                     self.faults(torch, "aborted", "abort", hosts=hosts)
                     self.faults(torch, "wrong_arguments", "right: 3", hosts=hosts)
@@ -127,9 +90,4 @@ class BackendTest(RanksTest):
 
 
 if __name__ == "__main__":
-    if not TORCHES:
-        print(f"no torch {OLDEST[0]}.{OLDEST[1]} or newer:", *REASONS, sep="\n  ")
-        sys.exit(77)
-    from harness import main
-
-    main()
+    run()

@@ -5,6 +5,8 @@
 #include "world.hpp"
 
 #include <algorithm>
+#include <c10/util/StringUtil.h>
+#include <unistd.h>
 
 namespace muster_torch {
 
@@ -19,19 +21,55 @@ struct Backend::Call {
     Timeout timeout;
     Operation operation;
     std::vector<Post> posts;
+    const Tensors *inputs = nullptr; // for the profiler; valid until run() returns
 };
 
 Backend::Backend(const GroupOptions &options) : c10d::Backend(options.rank, options.size) {
     users_ = std::make_shared<Users>();
     world_ = open_group(options, users_, &group_);
+    global_ranks_ = options.global_ranks;
+    options_ = c10::make_intrusive<Options>("muster", options.timeout);
+    options_->group_name = options.name;
+    options_->global_ranks_in_group.assign(global_ranks_.begin(), global_ranks_.end());
 }
 
 Backend::~Backend() {
     shutdown();
 }
 
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> &store,
+                                                 const std::vector<int> &ranks,
+                                                 const c10::intrusive_ptr<Options> &options) {
+    auto own = std::find(ranks.begin(), ranks.end(), rank_);
+    if (own == ranks.end()) return nullptr;
+    GroupOptions made{store,
+                      static_cast<int>(own - ranks.begin()),
+                      static_cast<int>(ranks.size()),
+                      options->timeout,
+                      options->group_name,
+                      {},
+                      false};
+    for (int rank : ranks) made.global_ranks.push_back(global_ranks_.at(static_cast<size_t>(rank)));
+    return c10::make_intrusive<Backend>(made);
+}
+
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
+    Use use(*users_);
+    TORCH_CHECK(!ended_, "[muster] empty: the process group was shut down");
+    TORCH_CHECK(size >= 0, "[muster] empty: the size is ", size);
+    size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
+    mst_call call = options_for(c10d::kUnsetTimeout);
+    void *memory = nullptr;
+    check(mst_alloc_with(std::max<size_t>(bytes, 1), &memory, &call), "empty");
+    auto release = [owner = getpid()](void *address) {
+        if (getpid() == owner) mst_free(address); // a forked process would empty its parent's tensor
+    };
+    return at::from_blob(memory, {size}, release, options.device(at::kCPU));
+}
+
 void Backend::setTimeout(Timeout timeout) {
     check(mst_group_set_timeout(group_, to_ms(timeout)), "setTimeout");
+    options_->timeout = timeout; // groups that are split from this one inherit it
 }
 
 static void abort_group(mst_group *group, const char *why) {
@@ -56,7 +94,7 @@ mst_call Backend::options_for(Timeout timeout) const {
     mst_call call{};
     call.size = sizeof call;
     call.group = group_;
-    call.timeout_ms = to_ms(timeout); // 0: the group's
+    call.timeout_ms = timeout < kNoTimeout ? 0 : std::max(1, to_ms(timeout)); // 0: the group's
     return call;
 }
 
@@ -65,8 +103,8 @@ Backend::Result Backend::run(Call call) {
     TORCH_CHECK(!ended_, "[muster] ", call.name, ": the process group was shut down");
     std::lock_guard<std::mutex> guard(collectives_);
     uint64_t sequence = ++sequence_;
-    auto work =
-        c10::make_intrusive<Work>(rank_, call.type, sequence, call.name, std::move(call.operation), users_);
+    auto work = c10::make_intrusive<Work>(WorkOrigin{rank_, call.type, sequence, call.name, call.inputs},
+                                          std::move(call.operation), users_);
     mst_call options = options_for(call.timeout);
     std::vector<mst_work *> works;
     for (auto &post : call.posts) {
@@ -185,6 +223,7 @@ static bool have_different_counts(const std::vector<size_t> &counts) {
 Backend::Result Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
     check_one(tensors, "broadcast");
     Call call{"broadcast", OpType::BROADCAST, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &tensors;
     auto flat = in_place(tensors[0], &call.operation);
     call.operation.results = tensors;
     auto payload = payload_of(flat);
@@ -196,20 +235,21 @@ Backend::Result Backend::broadcast(Tensors &tensors, const c10d::BroadcastOption
 }
 
 Backend::Result Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
-    TORCH_CHECK(tensors.size() == 1, "[muster] allreduce takes one tensor, not ", tensors.size());
+    TORCH_CHECK(tensors.size() == 1, "[muster] all_reduce takes one tensor, not ", tensors.size());
     if (tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
-    return reduce_each("allreduce", OpType::ALLREDUCE, tensors, options);
+    return reduce_each("all_reduce", OpType::ALLREDUCE, tensors, options);
 }
 
 Backend::Result Backend::allreduce_coalesced(Tensors &tensors,
                                              const c10d::AllreduceCoalescedOptions &options) {
-    return reduce_each("allreduce_coalesced", OpType::ALLREDUCE_COALESCED, tensors, options);
+    return reduce_each("all_reduce", OpType::ALLREDUCE_COALESCED, tensors, options);
 }
 
 Backend::Result Backend::reduce_each(const char *name, OpType type, Tensors &tensors,
                                      const c10d::AllreduceOptions &options) {
     check_tensors(tensors, name);
     Call call{name, type, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &tensors;
     call.operation.results = tensors;
     for (const auto &tensor : tensors) {
         auto flat = in_place(tensor, &call.operation);
@@ -223,11 +263,11 @@ Backend::Result Backend::reduce_each(const char *name, OpType type, Tensors &ten
 
 /* Sums: gathers the elements of all ranks, whose numbers may differ, and adds those at the same place. */
 Backend::Result Backend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
-    TORCH_CHECK(tensors.size() == 1 && tensors[0].is_sparse(), "[muster] allreduce takes one sparse tensor");
+    TORCH_CHECK(tensors.size() == 1 && tensors[0].is_sparse(), "[muster] all_reduce takes one sparse tensor");
     TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM,
-                "[muster] allreduce of sparse tensors supports SUM only");
+                "[muster] all_reduce of sparse tensors supports SUM only");
     auto own = tensors[0].coalesce();
-    TORCH_CHECK(own.device().is_cpu(), "[muster] allreduce: the tensor is on ", own.device());
+    TORCH_CHECK(own.device().is_cpu(), "[muster] all_reduce: the tensor is on ", own.device());
     auto indices = own.indices().t().contiguous(), values = own.values().contiguous();
     auto counts = at::empty({size_}, at::kLong), count = at::full({1}, own._nnz(), at::kLong);
     c10d::AllgatherOptions blocking;
@@ -248,8 +288,9 @@ Backend::Result Backend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
     allgather(out_values, in_values, blocking);
     auto sum = at::sparse_coo_tensor(at::cat(all_indices).t(), at::cat(all_values), own.sizes()).coalesce();
     tensors[0].copy_(sum);
-    auto work = c10::make_intrusive<Work>(rank_, OpType::_ALLREDUCE_SPARSE, sequence_, "allreduce",
-                                          Operation{{}, tensors, nullptr, nullptr}, users_);
+    auto work = c10::make_intrusive<Work>(
+        WorkOrigin{rank_, OpType::_ALLREDUCE_SPARSE, sequence_, "sparse_all_reduce", &tensors},
+        Operation{{}, tensors, nullptr, nullptr}, users_);
     work->complete();
     return work;
 }
@@ -257,6 +298,7 @@ Backend::Result Backend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
 Backend::Result Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
     check_one(tensors, "reduce");
     Call call{"reduce", OpType::REDUCE, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &tensors;
     int root = static_cast<int>(options.rootRank);
     auto flat = root == rank_ ? in_place(tensors[0], &call.operation) : input(tensors[0], &call.operation);
     call.operation.results = tensors;
@@ -270,12 +312,13 @@ Backend::Result Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &opt
 
 Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &input_list,
                                    const c10d::AllgatherOptions &options) {
-    check_one(input_list, "allgather");
-    TORCH_CHECK(output_lists.size() == 1, "[muster] allgather takes one list of outputs");
-    check_count(output_lists[0], size_, "allgather");
-    check_types(output_lists[0], input_list[0], "allgather");
-    check_blocks(output_lists[0][static_cast<size_t>(rank_)], input_list[0], 1, "allgather");
-    Call call{"allgather", OpType::ALLGATHER, options.asyncOp, options.timeout, {}, {}};
+    check_one(input_list, "all_gather");
+    TORCH_CHECK(output_lists.size() == 1, "[muster] all_gather takes one list of outputs");
+    check_count(output_lists[0], size_, "all_gather");
+    check_types(output_lists[0], input_list[0], "all_gather");
+    check_blocks(output_lists[0][static_cast<size_t>(rank_)], input_list[0], 1, "all_gather");
+    Call call{"all_gather", OpType::ALLGATHER, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &input_list;
     auto flat = input(input_list[0], &call.operation);
     auto outs = outputs(output_lists[0], &call.operation);
     call.operation.results = output_lists[0];
@@ -306,6 +349,7 @@ Backend::Result Backend::allgather_into_tensor_coalesced(Tensors &outs, Tensors 
                                                          const c10d::AllgatherOptions &options) {
     TORCH_CHECK(outs.size() == ins.size(), "[muster] all_gather: the lists have different lengths");
     Call call{"all_gather", OpType::_ALLGATHER_BASE, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &ins;
     call.operation.results = outs;
     for (size_t i = 0; i < ins.size(); i++) {
         check_tensors(pair(ins[i], outs[i]), "all_gather");
@@ -323,21 +367,21 @@ Backend::Result Backend::allgather_into_tensor_coalesced(Tensors &outs, Tensors 
 Backend::Result Backend::allgather_coalesced(std::vector<Tensors> &output_lists, Tensors &input_list,
                                              const c10d::AllgatherOptions &options) {
     TORCH_CHECK(output_lists.size() == static_cast<size_t>(size_),
-                "[muster] allgather_coalesced takes one list of outputs for each rank");
-    Call call{"allgather_coalesced", OpType::ALLGATHER_COALESCED, options.asyncOp, options.timeout, {}, {}};
-    check_tensors(input_list, "allgather_coalesced");
+                "[muster] all_gather takes one list of outputs for each rank");
+    Call call{"all_gather", OpType::ALLGATHER_COALESCED, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &input_list;
+    check_tensors(input_list, "all_gather");
     for (auto &list : output_lists)
         call.operation.results.insert(call.operation.results.end(), list.begin(), list.end());
     for (size_t i = 0; i < input_list.size(); i++) {
         Tensors of_ranks;
         for (auto &list : output_lists) {
-            TORCH_CHECK(list.size() == input_list.size(),
-                        "[muster] allgather_coalesced: a list of outputs has ", list.size(),
-                        " tensors, but there are ", input_list.size(), " inputs");
+            TORCH_CHECK(list.size() == input_list.size(), "[muster] all_gather: a list of outputs has ",
+                        list.size(), " tensors, but there are ", input_list.size(), " inputs");
             of_ranks.push_back(list[i]);
-            check_blocks(list[i], input_list[i], 1, "allgather_coalesced");
+            check_blocks(list[i], input_list[i], 1, "all_gather");
         }
-        check_tensors(of_ranks, "allgather_coalesced");
+        check_tensors(of_ranks, "all_gather");
         auto flat = input(input_list[i], &call.operation);
         auto outs = outputs(of_ranks, &call.operation);
         auto list = std::make_shared<std::vector<void *>>(addresses(outs));
@@ -356,6 +400,7 @@ Backend::Result Backend::gather(std::vector<Tensors> &output_lists, Tensors &inp
                                 const c10d::GatherOptions &options) {
     check_one(input_list, "gather");
     Call call{"gather", OpType::GATHER, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &input_list;
     int root = static_cast<int>(options.rootRank);
     auto flat = input(input_list[0], &call.operation);
     auto payload = payload_of(flat);
@@ -389,6 +434,7 @@ Backend::Result Backend::scatter(Tensors &output_list, std::vector<Tensors> &inp
                                  const c10d::ScatterOptions &options) {
     check_one(output_list, "scatter");
     Call call{"scatter", OpType::SCATTER, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &output_list;
     int root = static_cast<int>(options.rootRank);
     auto to = output(output_list[0], &call.operation);
     auto payload = payload_of(to);
@@ -424,6 +470,7 @@ Backend::Result Backend::reduce_scatter(Tensors &output_list, std::vector<Tensor
     check_types(input_lists[0], output_list[0], "reduce_scatter");
     check_blocks(input_lists[0][static_cast<size_t>(rank_)], output_list[0], 1, "reduce_scatter");
     Call call{"reduce_scatter", OpType::REDUCE_SCATTER, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = input_lists.data();
     auto to = output(output_list[0], &call.operation);
     auto ins = inputs(input_lists[0], &call.operation);
     call.operation.results = output_list;
@@ -450,6 +497,7 @@ Backend::Result Backend::reduce_scatter_tensor_coalesced(Tensors &outs, Tensors 
                                                          const c10d::ReduceScatterOptions &options) {
     TORCH_CHECK(outs.size() == ins.size(), "[muster] reduce_scatter: the lists have different lengths");
     Call call{"reduce_scatter", OpType::_REDUCE_SCATTER_BASE, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &ins;
     call.operation.results = outs;
     for (size_t i = 0; i < ins.size(); i++) {
         check_tensors(pair(ins[i], outs[i]), "reduce_scatter");
@@ -489,6 +537,8 @@ Backend::Result Backend::alltoall_base(at::Tensor &out, at::Tensor &in, std::vec
                                        const c10d::AllToAllOptions &options) {
     check_tensors(pair(in, out), "all_to_all");
     Call call{"all_to_all", OpType::ALLTOALL_BASE, options.asyncOp, options.timeout, {}, {}};
+    Tensors ins{in};
+    call.inputs = &ins;
     auto flat = input(in, &call.operation), to = output(out, &call.operation);
     call.operation.results = {out};
     auto payload = payload_of(flat);
@@ -517,6 +567,7 @@ Backend::Result Backend::alltoall(Tensors &output_list, Tensors &input_list,
     check_types(output_list, input_list[0], "all_to_all");
     check_types(input_list, input_list[0], "all_to_all");
     Call call{"all_to_all", OpType::ALLTOALL, options.asyncOp, options.timeout, {}, {}};
+    call.inputs = &input_list;
     auto ins = inputs(input_list, &call.operation), outs = outputs(output_list, &call.operation);
     call.operation.results = output_list;
     auto payload = payload_of(ins[0]);
@@ -542,8 +593,9 @@ Backend::Result Backend::message(const char *name, OpType type, Tensors &tensors
     auto flat = receives ? output(tensors[0], &operation) : input(tensors[0], &operation);
     operation.results = tensors;
     auto payload = payload_of(flat);
-    auto work = c10::make_intrusive<Work>(rank_, type, sequence_, name, std::move(operation), users_);
-    mst_call call = options_for(kNoTimeout);
+    auto work = c10::make_intrusive<Work>(WorkOrigin{rank_, type, sequence_, name, &tensors},
+                                          std::move(operation), users_);
+    mst_call call = options_for(c10d::kUnsetTimeout);
     mst_work *begun = nullptr;
     call.tag = tag;
     call.work = &begun;
@@ -565,7 +617,7 @@ Backend::Result Backend::recv(Tensors &tensors, int from, int tag) {
 }
 
 Backend::Result Backend::recvAnysource(Tensors &tensors, int tag) {
-    return message("recv", OpType::RECVANYSOURCE, tensors, true, MST_ANY_SOURCE, tag);
+    return message("recvAnySource", OpType::RECVANYSOURCE, tensors, true, MST_ANY_SOURCE, tag);
 }
 
 Backend::Result Backend::barrier(const c10d::BarrierOptions &options) {
@@ -574,13 +626,34 @@ Backend::Result Backend::barrier(const c10d::BarrierOptions &options) {
     return run(std::move(call));
 }
 
+/* Throws what gloo's programs search for: rank 0 names the ranks that did not come. */
+void Backend::fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const {
+    auto ms = std::to_string(timeout.count()) + " ms";
+    std::vector<std::string> missing;
+    for (int rank : blamed_ranks()) missing.push_back(std::to_string(mst_get_group_rank(group_, rank)));
+    std::string text = "Rank " + std::to_string(rank_);
+    if (rank_ > 0)
+        text +=
+            " successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
+            "rank 0. Please check rank 0 logs for faulty rank";
+    else if (missing.empty() || timeout == kNoTimeout)
+        text += " timed out in monitoredBarrier after " + ms;
+    else if (wait_all_ranks)
+        text = "Ranks " + c10::Join(", ", missing) + " failed to pass monitoredBarrier in " + ms;
+    else
+        text = "Rank " + missing[0] + " failed to pass monitoredBarrier in " + ms;
+    check(status, "monitored_barrier: " + text);
+}
+
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
     Use use(*users_);
     TORCH_CHECK(!ended_, "[muster] monitored_barrier: the process group was shut down");
     std::lock_guard<std::mutex> guard(collectives_);
     mst_call call = options_for(options.timeout);
     call.wait_all_ranks = wait_all_ranks;
-    check(mst_monitored_barrier_with(&call), "monitoredBarrier: ranks failed to pass monitoredBarrier");
+    mst_status status = mst_monitored_barrier_with(&call);
+    auto timeout = options.timeout < kNoTimeout ? options_->timeout : options.timeout;
+    if (status != MST_OK) fail_monitored_barrier(status, timeout, wait_all_ranks);
 }
 
 } // namespace muster_torch

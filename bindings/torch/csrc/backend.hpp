@@ -68,6 +68,23 @@ class Backend final : public c10d::Backend {
     Result barrier(const c10d::BarrierOptions &options) override;
     void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) override;
 
+    /* A group of some of this group's ranks; NULL for the other ranks. */
+    c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store> &store,
+                                            const std::vector<int> &ranks,
+                                            const c10::intrusive_ptr<Options> &options) override;
+    bool supportsSplitting() const override {
+        return true;
+    }
+    c10::intrusive_ptr<Options> getBackendOptions() override {
+        return options_;
+    }
+
+    /* A tensor in memory that the other ranks of the host access in place. */
+    at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+    bool supportsTensorAlloc(c10::DeviceIndex device) override {
+        return true;
+    }
+
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override {
         return sequence_;
@@ -84,9 +101,12 @@ class Backend final : public c10d::Backend {
     Result run(Call call);
     Result reduce_each(const char *name, c10d::OpType type, Tensors &tensors,
                        const c10d::AllreduceOptions &options);
+    void fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const;
     Result message(const char *name, c10d::OpType type, Tensors &tensors, bool receives, int peer, int tag);
 
     std::shared_ptr<World> world_; // keeps it open
+    c10::intrusive_ptr<Options> options_;
+    std::vector<int> global_ranks_;
     mst_group *group_ = nullptr;   // of the world, or the world itself
     std::mutex collectives_;       // held while one is made
     std::shared_ptr<Users> users_; // threads in calls on the group

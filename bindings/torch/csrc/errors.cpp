@@ -2,6 +2,8 @@
 #include "errors.hpp"
 
 #include <c10/util/Exception.h>
+#include <cstdio>
+#include <cstring>
 
 namespace muster_torch {
 
@@ -32,6 +34,17 @@ std::exception_ptr make_error(mst_status status, const std::string &call) {
 
 void check(mst_status status, const std::string &call) {
     if (status != MST_OK) std::rethrow_exception(make_error(status, call));
+}
+
+std::vector<int> blamed_ranks() {
+    const mst_error_info *info = mst_last_error();
+    std::vector<int> ranks;
+    int rank;
+    const char *at = std::strstr(info->message, "missing: ");
+    for (; at && (at = std::strstr(at, "rank ")); at++)
+        if (std::sscanf(at, "rank %d (", &rank) == 1) ranks.push_back(rank);
+    if (ranks.empty() && info->culprit >= 0) ranks.push_back(info->culprit);
+    return ranks;
 }
 
 } // namespace muster_torch

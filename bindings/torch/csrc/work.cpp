@@ -3,6 +3,7 @@
 #include "errors.hpp"
 #include "pool.hpp"
 
+#include <ATen/record_function.h>
 #include <algorithm>
 #include <limits>
 
@@ -15,6 +16,7 @@ struct Work::State : std::enable_shared_from_this<Work::State> {
     std::string call;
     Operation operation;
     std::shared_ptr<Users> users;
+    std::function<void()> end_event; // of a profiler; may be empty
     int sender = -1;
 
     std::mutex lock; // of all below
@@ -51,6 +53,7 @@ struct Work::State : std::enable_shared_from_this<Work::State> {
                 error = std::current_exception();
             }
         }
+        if (end_event) end_event();
         std::unique_lock<std::mutex> guard(lock);
         done = true;
         auto waits = future;
@@ -143,10 +146,21 @@ int to_ms(std::chrono::milliseconds time) {
     return static_cast<int>(std::clamp<int64_t>(time.count(), 0, std::numeric_limits<int>::max()));
 }
 
-Work::Work(int rank, c10d::OpType type, uint64_t sequence, std::string call, Operation operation,
-           std::shared_ptr<Users> users)
-    : c10d::Work(rank, type), state_(std::make_shared<State>()), sequence_(sequence) {
-    state_->call = std::move(call);
+static std::string event_title(const char *name) {
+    bool profiled = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE).has_value();
+    return profiled ? std::string("muster:") + name : std::string();
+}
+
+Work::Work(const WorkOrigin &origin, const std::string &title)
+    : c10d::Work(origin.rank, origin.type, title.empty() ? nullptr : title.c_str(),
+                 title.empty() || !origin.inputs ? std::nullopt : std::make_optional(*origin.inputs)),
+      state_(std::make_shared<State>()), sequence_(origin.sequence) {
+    state_->end_event = std::move(recordFunctionEndCallback_);
+}
+
+Work::Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<Users> users)
+    : Work(origin, event_title(origin.name)) {
+    state_->call = origin.name;
     state_->operation = std::move(operation);
     state_->users = std::move(users);
 }

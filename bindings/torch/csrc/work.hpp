@@ -28,10 +28,18 @@ struct Operation {
     std::shared_ptr<void> lists;     // arrays of addresses and counts
 };
 
+/* Which call a work is. */
+struct WorkOrigin {
+    int rank;
+    c10d::OpType type;
+    uint64_t sequence;
+    const char *name;
+    const std::vector<at::Tensor> *inputs; // whose shapes a profiler records; may be NULL
+};
+
 class Work final : public c10d::Work {
   public:
-    Work(int rank, c10d::OpType type, uint64_t sequence, std::string call, Operation operation,
-         std::shared_ptr<Users> users);
+    Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<Users> users);
     ~Work() override = default;
 
     /* Operations in progress, which it owns from now on. */
@@ -54,6 +62,9 @@ class Work final : public c10d::Work {
     struct State;
 
   private:
+    /* title: of the event in a running profiler, else empty. */
+    Work(const WorkOrigin &origin, const std::string &title);
+
     std::shared_ptr<State> state_;
     uint64_t sequence_;
 };

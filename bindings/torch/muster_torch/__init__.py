@@ -1,7 +1,9 @@
 """muster as a backend of torch.distributed: import muster_torch; init_process_group("muster")."""
 
 import atexit
+import math
 
+import torch
 import torch.distributed as dist
 
 from . import _C
@@ -22,6 +24,16 @@ def register():
     if not hasattr(dist.Backend, "MUSTER"):
         dist.Backend.register_backend("muster", _create, extended_api=True, devices=["cpu"])
         atexit.register(_C.begin_exit)
+
+
+def empty(*size, dtype=None, group=None):
+    """A tensor of zeros in memory that the other ranks of the host access in place, which spares copies in collectives.
+
+    For large tensors that are used often, such as gradients. Each has a file descriptor. The group's backend is muster; default: all ranks.
+    """
+    shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+    backend = (group or dist.group.WORLD)._get_backend(torch.device("cpu"))
+    return backend.allocate_tensor(math.prod(shape), dtype=dtype or torch.get_default_dtype(), device=torch.device("cpu")).view(shape)
 
 
 register()

@@ -57,6 +57,13 @@ def late_rank(rank):
         dist.all_reduce(ONES, group=group)
 
 
+def monitored_barrier(rank):
+    if rank == 1:
+        time.sleep(2)
+    else:
+        dist.group.WORLD.monitored_barrier(timedelta(seconds=1), wait_all_ranks=True)
+
+
 def wait_with_a_timeout(rank):
     if rank == 1:
         time.sleep(1.5)

@@ -5,6 +5,7 @@
 
 import os
 import sys
+import time
 from datetime import timedelta
 
 import torch
@@ -35,7 +36,7 @@ def layouts(tensor):
 def values(rank, shape, dtype, salt=0):
     """Small numbers that differ among ranks; sums and products of a few are exact in all types."""
     n = int(torch.tensor(shape).prod()) if shape else 1
-    numbers = (torch.arange(n) * 7 + rank * 3 + salt) % 3 + 1
+    numbers = (torch.arange(n) * 7 + rank * 3 + salt) % 4 + 1  # of up to four ranks
     if dtype == torch.bool:
         return (numbers % 2 == 0).reshape(shape)
     return numbers.reshape(shape).to(dtype)
@@ -85,6 +86,24 @@ class Ranks:
                 for part in wanted[1:]:
                     total = fold(total, part)
                 self.equal(tensor, total, name, dtype)
+
+    def averages(self):
+        """AVG and PREMUL_SUM, which gloo lacks for most calls."""
+        for dtype, shape, tensor, late in self.each(FLOATS):
+            before = tensor.clone()
+            wanted = self.reduced("SUM", self.all(shape, torch.float64)) / self.size
+            self.finish(dist.all_reduce(tensor, dist.ReduceOp.AVG, async_op=late), late)
+            torch.testing.assert_close(tensor, wanted.to(dtype))
+            tensor.copy_(before)
+            self.finish(dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5), async_op=late), late)
+            self.equal(tensor, (self.reduced("SUM", self.all(shape, torch.float64)) / 2).to(dtype), "PREMUL_SUM", dtype, shape)
+            tensor.copy_(before)
+            if shape and shape[0]:
+                parts = torch.cat([values(self.rank, shape, dtype, r) for r in range(self.size)])
+                dist.reduce_scatter_tensor(tensor, parts, dist.ReduceOp.AVG)
+                wanted = self.reduced("SUM", self.all(shape, torch.float64, self.rank)) / self.size
+                torch.testing.assert_close(tensor, wanted.to(dtype))
+                tensor.copy_(before)
 
     def reduce(self):
         for root in range(self.size):
@@ -160,6 +179,32 @@ class Ranks:
                 self.finish(dist.all_to_all_single(out, whole, async_op=late), late)
                 self.equal(out, torch.cat([values(r, (2, 3), dtype, self.rank) for r in range(self.size)]), "equal", dtype)
 
+    def coalesced(self):
+        """Several tensors, also of different types and layouts, in one call."""
+        dtypes = [torch.float32, torch.int64, torch.float32, torch.bfloat16]
+        for late in (False, True):
+            tensors = [list(layouts(values(self.rank, (4, 5 + i), dtype, i)))[i % 3] for i, dtype in enumerate(dtypes)]
+            with dist._coalescing_manager(async_ops=late) as manager:
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
+            self.finish(manager, late)
+            for i, (tensor, dtype) in enumerate(zip(tensors, dtypes)):
+                self.equal(tensor, self.reduced("SUM", self.all((4, 5 + i), dtype, i)), "all_reduce", i)
+            outs = [torch.zeros((4 * self.size, 5 + i), dtype=dtype) for i, dtype in enumerate(dtypes)]
+            with dist._coalescing_manager(async_ops=late) as manager:
+                for i, (out, dtype) in enumerate(zip(outs, dtypes)):
+                    dist.all_gather_into_tensor(out, values(self.rank, (4, 5 + i), dtype, i))
+            self.finish(manager, late)
+            for i, (out, dtype) in enumerate(zip(outs, dtypes)):
+                self.equal(out, torch.cat(self.all((4, 5 + i), dtype, i)), "all_gather", i)
+            parts = [torch.zeros((4, 5 + i), dtype=dtype) for i, dtype in enumerate(dtypes)]
+            with dist._coalescing_manager(async_ops=late) as manager:
+                for i, (part, dtype) in enumerate(zip(parts, dtypes)):
+                    dist.reduce_scatter_tensor(part, torch.cat([values(self.rank, (4, 5 + i), dtype, r) for r in range(self.size)]))
+            self.finish(manager, late)
+            for i, (part, dtype) in enumerate(zip(parts, dtypes)):
+                self.equal(part, self.reduced("SUM", self.all((4, 5 + i), dtype, self.rank)), "reduce_scatter", i)
+
     def messages(self):
         to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         for dtype, shape, tensor, _ in self.each(MOVED):
@@ -183,6 +228,39 @@ class Ranks:
         for work in dist.batch_isend_irecv(ops):
             work.wait()
         self.equal(out, torch.full((4,), source), "batch")
+
+    def tags(self):
+        """Receives match their tag, not the order of the sends."""
+        to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        sends = [dist.isend(torch.full((5,), float(tag)), to, tag=tag) for tag in (1, 2, 3)]
+        for tag in (3, 1, 2):
+            got = torch.zeros(5)
+            dist.recv(got, source, tag=tag)
+            self.equal(got, torch.full((5,), float(tag)), "tag", tag)
+        for work in sends:
+            work.wait()
+
+    def dropped(self):
+        """Nobody keeps the tensors: their memory must not be used again before the operation is done."""
+        to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        for i, n in enumerate((100, 10000, 100000, 3000000)):
+            for layout in (lambda tensor: tensor, lambda tensor: tensor.reshape(2, -1).t()):
+                sends = [dist.isend(layout(torch.full((n,), float(r))), to) for r in range(3)]
+                others = [torch.full((n,), -1.0) for _ in range(6)]  # takes memory that was freed
+                self.pause(f"dropped/{i}/{layout(others[0]).dim()}")
+                for r in range(3):
+                    got = torch.zeros(n)
+                    dist.recv(got, source)
+                    self.equal(got, torch.full((n,), float(r)), "dropped", n)
+                for work in sends:
+                    work.wait()
+
+    def pause(self, key):
+        """Waits for the other ranks without the backend."""
+        store = dist.distributed_c10d._get_default_store()
+        store.add(key, 1)
+        while store.add(key, 0) < self.size:
+            time.sleep(0.001)
 
     def sparse(self):
         """Ranks have different numbers of elements, some at the same place."""
@@ -223,6 +301,62 @@ class Ranks:
                 dist.destroy_process_group(evens)
             dist.destroy_process_group(whole)
 
+    def split(self):
+        """Groups made by split_group, also of a group whose ranks are not those of the world."""
+        halves = [list(range(self.size))[::2], list(range(self.size))[1::2]][: min(self.size, 2)]
+        try:
+            half = dist.split_group(split_ranks=halves)
+        except RuntimeError as error:
+            if "No device associated" not in str(error):
+                raise
+            return  # torch 2.11 splits groups of GPUs only
+        mine = halves[self.rank % 2]
+        tensor = torch.tensor([self.rank + 1.0])
+        dist.all_reduce(tensor, group=half)
+        assert tensor.item() == sum(r + 1 for r in mine), tensor
+        assert dist.get_process_group_ranks(half) == mine and half.rank() == mine.index(self.rank)
+        last = dist.split_group(half, [[len(mine) - 1]])
+        if self.rank == mine[-1]:
+            dist.all_reduce(tensor, group=last)
+            assert tensor.item() == sum(r + 1 for r in mine), tensor
+            dist.destroy_process_group(last)
+        again = dist.split_group(split_ranks=halves)
+        dist.barrier(group=again)
+        dist.destroy_process_group(half)
+        dist.barrier(group=again)
+        dist.destroy_process_group(again)
+
+    def memory(self):
+        """Tensors of muster_torch.empty, which outlive views, forked processes and their group."""
+        import muster_torch
+
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            for n in (0, 1, 5000, 300000):
+                tensor = muster_torch.empty(n, 2, dtype=dtype)
+                assert tensor.shape == (n, 2) and tensor.dtype == dtype and not tensor.any()
+                tensor += self.rank + 1
+                for late in (False, True):
+                    before = tensor.clone()
+                    self.finish(dist.all_reduce(tensor, async_op=late), late)
+                    self.equal(tensor, torch.full((n, 2), self.size * (self.size + 1) // 2, dtype=dtype), "empty", dtype, n)
+                    tensor.copy_(before)
+        child = os.fork()
+        if child == 0:
+            del tensor
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert (tensor == self.rank + 1).all()
+        view = tensor[1:3].t()
+        del tensor
+        dist.all_reduce(view)
+        self.equal(view, torch.full((2, 2), self.size * (self.size + 1) // 2), "view")
+        group = dist.new_group()
+        late = muster_torch.empty((4,), group=group)
+        dist.destroy_process_group(group)
+        late.fill_(1)
+        dist.all_reduce(late)
+        self.equal(late, torch.full((4,), float(self.size)), "after its group")
+
     def works(self):
         """Waits of several threads, repeated waits, futures with callbacks that wait, and dropped works."""
         import threading
@@ -251,6 +385,15 @@ class Ranks:
         tensor = torch.ones(5)
         dist.all_reduce(tensor)
         self.equal(tensor, torch.full((5,), float(self.size)), "after dropped works")
+
+    def profiled(self):
+        """Operations are events of a profiler, with the shapes of their inputs."""
+        with torch.autograd.profiler.profile(record_shapes=True) as profile:
+            dist.all_reduce(torch.ones(3, 4))
+            dist.broadcast(torch.ones(5), 0, async_op=True).wait()
+            dist.all_gather([torch.ones(2) for _ in range(self.size)], torch.ones(2))
+        seen = {event.name: event.input_shapes for event in profile.function_events if event.name.startswith("muster:")}
+        assert seen == {"muster:all_reduce": [[3, 4]], "muster:broadcast": [[5]], "muster:all_gather": [[2]]}, seen
 
     def parameters(self):
         """Tensors that require gradients."""
