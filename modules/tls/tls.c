@@ -241,6 +241,7 @@ static struct msi_tls *begin_session(struct msi_tls_context *c, const struct msi
     BIO_set_init(bio, 1);
     SSL_set_bio(s->ssl, bio, bio);
     if (begin->ahead) {
+        SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS); /* the store has many idle connections, links few */
         SSL_set_read_ahead(s->ssl, 1);
         SSL_set_default_read_buffer_len(s->ssl, AHEAD);
     }

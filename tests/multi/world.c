@@ -7,10 +7,11 @@
  * A setting applies to the actions after it: method=URL, rank=R, size=N and timeout=MS to init; group=0,2 (a
  * new group of these ranks) and group= (the world) to barriers. Actions: init, open (a world as an object),
  * custom=URL (the next world uses a custom store over the store at URL), shrink, barrier[=MS], barriers=N,
- * monitored[=MS] (a monitored barrier), broadcast=N, messages=N and any=N (N KiB, in messages of 1 KiB, from
- * any rank; the last rank sends, and rank 0 receives), topology, destroy, hold (waits for a line on standard input),
- * cancellable (from now on a line on standard input cancels), say=WORD. After a failed action the rank leaves
- * its world and exits with 1; with ~ before the action, the rank continues.
+ * monitored[=MS] (a monitored barrier), broadcast=N (the last rank sends N KiB), messages=N and any=N (the
+ * last rank sends N messages of 1 KiB to rank 0, which receives them from it, or from any rank), topology,
+ * destroy, hold (waits for a line on standard input), cancellable (from now on a line on standard input
+ * cancels), say=WORD. After a failed action the rank leaves its world and exits with 1; with ~ before the
+ * action, the rank continues.
  *
  * Each action writes one line at its end, with one write: name, status, milliseconds, culprit and message,
  * separated by tabs. Before it starts, it writes "name\tBEGIN".
