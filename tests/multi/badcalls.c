@@ -377,8 +377,17 @@ static void freed_works(void) {
     still_works("freed works");
 }
 
-static void note_status(mst_status status, void *arg) {
-    *(mst_status *)arg = status;
+struct ended {
+    mst_work *work;
+    mst_status status;
+};
+
+/* In the callback of a work whose group is destroyed. */
+static void note_ended(mst_status status, void *arg) {
+    struct ended *ended = arg;
+    ended->status = status;
+    REFUSED(MST_ERR_STATE, "work", mst_work_result(ended->work));
+    mst_work_free(ended->work);
 }
 
 static void freed_groups(void) {
@@ -390,11 +399,11 @@ static void freed_groups(void) {
     REFUSED(MST_OK, "", mst_all_reduce(&value, 1, MST_I32, .group = first, .work = &over));
     while (!done) REFUSED(MST_OK, "", mst_test(over, &done));
     REFUSED(MST_OK, "", mst_irecv(&value, 1, MST_I32, 0, .group = first, .work = &work));
-    mst_status ended = MST_OK;
-    REFUSED(MST_OK, "", mst_work_on_done(work, note_status, &ended));
+    struct ended ended = {work, MST_OK};
+    REFUSED(MST_OK, "", mst_work_on_done(work, note_ended, &ended));
     REFUSED(MST_OK, "", mst_destroy_process_group(first));
-    if (ended != MST_ERR_STATE)
-        report("the callback of a work whose group was destroyed", mst_status_name(ended));
+    if (ended.status != MST_ERR_STATE)
+        report("the callback of a work whose group was destroyed", mst_status_name(ended.status));
     refuse_freed_work(work);
     refuse_freed_work(over);
     REFUSED(MST_ERR_STATE, "destroyed", mst_destroy_process_group(first));

@@ -136,6 +136,11 @@ static mst_status start_thread(struct msi_comm *comm) {
     return msi_fail_errno(error, "cannot start a thread for non-blocking operations");
 }
 
+static void invalidate(struct msi_list *list) {
+    for (struct msi_list *at = list->next; at != list; at = at->next)
+        msi_container(at, struct mst_work, node)->held = false;
+}
+
 static void call_off(const struct msi_list *list) {
     for (const struct msi_list *at = list->next; at != list; at = at->next) {
         const struct mst_work *work = msi_container(at, const struct mst_work, node);
@@ -143,7 +148,10 @@ static void call_off(const struct msi_list *list) {
     }
 }
 
+/* A callback that uses its work gets MST_ERR_STATE: the operations must not advance meanwhile. */
 void msi_comm_call_off(struct msi_comm *comm) {
+    invalidate(&comm->ops.queue);
+    invalidate(&comm->ops.messages);
     call_off(&comm->ops.queue);
     call_off(&comm->ops.messages);
 }
