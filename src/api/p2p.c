@@ -233,14 +233,29 @@ mst_status mst_iprobe_with(int src, bool *found, mst_message *message, const mst
     return probe(src, false, found, message, call);
 }
 
-static mst_status check_peers(struct msi_call *call, const mst_p2p *ops, size_t n) {
+/* Checks all messages of a batch before one begins. */
+static mst_status check_batch(struct msi_call *call, const mst_p2p *ops, size_t n) {
     char name[48];
     mst_status st = MST_OK;
     for (size_t i = 0; i < n && st == MST_OK; i++) {
+        const mst_p2p *op = &ops[i];
+        struct msi_call each = *call;
         snprintf(name, sizeof name, "ops[%zu].peer", i);
-        if (ops[i].send || ops[i].peer != MST_ANY_SOURCE) st = msi_call_peer(call, name, ops[i].peer);
+        if (op->send || op->peer != MST_ANY_SOURCE) st = msi_call_peer(call, name, op->peer);
+        if (st == MST_OK) st = check_tag(op->send, op->tag);
+        if (st == MST_OK) st = msi_call_tensor(&each, 1, op->count, op->dtype);
+        if (st == MST_OK) st = msi_call_buffer("buf", op->buf, op->count);
     }
     return st;
+}
+
+/* The program may change the buffers after a failure. Returns the failure. */
+static mst_status withdraw(mst_work **works, size_t n, const struct msi_saved_error *failure) {
+    for (size_t i = 0; i < n; i++) {
+        msi_comm_withdraw(works[i]);
+        works[i] = NULL;
+    }
+    return msi_error_restore(failure);
 }
 
 mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **works, const mst_call *given) {
@@ -256,7 +271,7 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
     size_t begun = 0;
     struct msi_comm *comm;
     mst_memory memory;
-    st = check_peers(&call, ops, n);
+    st = check_batch(&call, ops, n);
     if (st == MST_OK) st = msi_group_comm(call.group, n ? ops[0].buf : NULL, &comm, &memory);
     bool batch = st == MST_OK && n > 1 && msi_comm_batch_begin(comm);
     for (; begun < n && st == MST_OK; begun++) {
@@ -265,10 +280,10 @@ mst_status mst_batch_isend_irecv_with(const mst_p2p *ops, size_t n, mst_work **w
         st = tensor_message("mst_batch_isend_irecv", &ops[begun], &each);
         if (st != MST_OK) break;
     }
+    struct msi_saved_error failure;
+    if (st != MST_OK) msi_error_save(&failure, st);
     if (batch) msi_comm_batch_end(comm);
-    /* The program may change the buffers after a failure. */
-    for (size_t i = 0; i < begun && st != MST_OK; i++) msi_comm_withdraw(works[i], st);
-    return st;
+    return st == MST_OK ? st : withdraw(works, begun, &failure);
 }
 
 /* Opens a message of variable length, which always blocks. */

@@ -81,7 +81,7 @@ static void unregister(const struct join *join, bool all) {
     msi_store_rpc_free(x, 4);
 }
 
-/* The world is another one: no rank looks for the segment there. */
+/* This rank joins another world. No rank of this one needs the offer. */
 static void delete_offer(const struct join *join) {
     struct msi_store_rpc x = {.req = {.op = MSI_OP_DELETE_KEY, .key = msi_cstr(join->segment_key)}};
     msi_store_exec(join->store, join->wait, &x, 1);

@@ -294,8 +294,8 @@ mst_status msi_comm_test(mst_work *handle, bool *done);
 mst_status msi_comm_result(mst_work *handle);
 /* Releases the handle: the program does not wait for the operation. */
 mst_status msi_comm_abandon(mst_work *handle);
-/* The same, but fails a message that is not done with this thread's error: its buffer is free afterwards. */
-mst_status msi_comm_withdraw(mst_work *handle, mst_status status);
+/* The same, but cancels a message that is not done. The communicator may fail. */
+mst_status msi_comm_withdraw(mst_work *handle);
 /* The same, but returns the failure of an operation that has failed by now. If it fails later, the operations
  * submitted after it fail too. */
 mst_status msi_comm_leave(mst_work *handle);

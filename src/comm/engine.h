@@ -87,8 +87,8 @@ struct msi_engine {
     /* What a rank called, if ranks disagree on the collective. Optional. */
     const struct msi_call_signature *(*signature_of)(const struct mst_work *work, int rank);
 
-    /* Can bytes still arrive that a rank of another host sent before it left? Then the end of its connection
-     * tells that it is gone. Optional. */
+    /* Can bytes still arrive that a rank of another host sent before it left? If so, the rank counts as
+     * lost when its connection ends. Optional. */
     bool (*may_arrive)(const struct mst_work *work, int rank);
     /* Has that rank destroyed the group? Optional. */
     bool (*has_left)(const struct msi_comm *comm, int rank);

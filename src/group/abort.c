@@ -31,8 +31,8 @@ static mst_status abort_comm(mst_group *group, mst_memory memory, const struct a
 
 static mst_status abort_comms(mst_group *group, const struct abort *a) {
     mst_status st = abort_comm(group, MST_MEMORY_HOST, a);
-    if (st == MST_OK && group->backends.of[MST_MEMORY_CUDA]) st = abort_comm(group, MST_MEMORY_CUDA, a);
-    return st;
+    mst_status cuda = group->backends.of[MST_MEMORY_CUDA] ? abort_comm(group, MST_MEMORY_CUDA, a) : MST_OK;
+    return cuda != MST_OK ? cuda : st;
 }
 
 mst_status msi_group_abort(mst_group *group, const mst_site *site, const char *reason) {

@@ -94,7 +94,7 @@ static bool count_ended(struct msi_world *world) {
 /*
  * Reports that this rank leaves. The other ranks' calls on it fail from now on. If the last rank has ended
  * the world and deleted the events meanwhile, this rank deletes its report. A custom store may end after the
- * report; there rank 0 deletes the events after all reports.
+ * report: rank 0 deletes the events after all ranks have reported.
  */
 static void report_leaving(struct msi_world *world) {
     static const char *const events = "events";
@@ -162,7 +162,8 @@ void msi_world_leave(struct msi_world *world, bool ends) {
                                         "all",    "events",  "out",     "prof/zero"};
     bool waits = ends && may_host_store(world), counts = !world->hosted; /* else keys end with the store */
     bool last = counts && !waits && count_out(world, "", world->size);
-    report_leaving(world); /* the last use of a store whose host waits for it */
+    report_leaving(world);                /* the last use of a store whose host waits for it */
+    msi_endpoint_close(&world->endpoint); /* with the connections that no group has taken */
     if (waits) wait_for_others(world);
     if (counts && waits) last = count_out(world, "", world->size);
     if (!last || !count_ended(world)) return;

@@ -80,6 +80,18 @@ static mst_status set_on_disconnect(struct tcp_store *store, const struct msi_wa
     return st;
 }
 
+/*
+ * Can the server execute the requests as they are? Ranks of PyTorch count themselves at a barrier with ADD:
+ * in an open store all ranks do so.
+ */
+static bool is_served(const struct tcp_store *store, const struct msi_store_conn *conn,
+                      const struct msi_store_rpc *x, size_t n) {
+    if (conn->dialect != MSI_DIALECT_M) return false;
+    for (size_t i = 0; store->target.open && i < n; i++)
+        if (x[i].req.op == MSI_OP_BARRIER) return false;
+    return true;
+}
+
 /* Executes the requests in order; ON_DISCONNECT on its own connection. */
 static mst_status run(struct mst_store *head, const struct msi_wait *wait, struct msi_store_rpc *y,
                       size_t n) {
@@ -92,9 +104,9 @@ static mst_status run(struct mst_store *head, const struct msi_wait *wait, struc
     if (st != MST_OK) return st;
     for (size_t done = 0, i = 0; i <= n && st == MST_OK; i++) {
         if (i < n && y[i].req.op != MSI_OP_ON_DISCONNECT) continue;
-        bool ours = conn->dialect == MSI_DIALECT_M;
+        bool served = is_served(store, conn, y + done, i - done);
         if (i > done)
-            st = (ours ? msi_store_conn_run : msi_store_conn_run_compat)(conn, wait, y + done, i - done);
+            st = (served ? msi_store_conn_run : msi_store_conn_run_compat)(conn, wait, y + done, i - done);
         if (st == MST_OK && i < n) st = set_on_disconnect(store, wait, &y[i]);
         done = i + 1;
     }

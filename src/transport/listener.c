@@ -56,6 +56,7 @@ static void close_conn(struct msi_listener *l, struct conn *conn, const char *wh
         msi_log(transport, INFO, "closed the connection from %s: %s", msi_socket_peer(conn->stream.fd, peer),
                 why);
     unlink_conn(l, conn);
+    shutdown(conn->stream.fd, SHUT_RDWR); /* even if a forked child still has the socket */
     msi_stream_close(&conn->stream);
     free(conn);
 }

@@ -77,8 +77,9 @@ _Static_assert((int)MST_STATUS_COUNT <= (int)MSI_GAVE_UP_ABORT, "no status is MS
 /* The segment of a link to another rank. */
 struct msi_offer {
     _Atomic uint64_t where; /* pid << 32 | descriptor + 1; 0: none */
-    _Atomic uint64_t inode; /* valid once where is; the descriptor may have been reused */
+    _Atomic uint64_t inode; /* valid if where is not 0; the descriptor may have been reused */
 };
+_Static_assert(sizeof(struct msi_offer) == 16, "processes share these");
 
 struct msi_area {
     struct msi_slot slots[MSI_SLOTS];

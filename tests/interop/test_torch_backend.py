@@ -50,14 +50,15 @@ class BackendTest(BackendRanksTest):
         self.assertEqual((status, out.count("right")), (0, 4), out)
 
     def test_launchers(self):
-        """torchrun with C and Python ranks, and muster run with Python ranks."""
+        """torchrun and muster run, with C and Python ranks."""
         for torch in TORCHES:
             python = f"exec {torch.python} -B {BINDING / 'tests/mixed.py'}"
-            both = f"case $RANK in 1|2) exec {PROGRAMS / 'torch_rank'} ;; *) {python} ;; esac"
+            both = f"case $RANK in 0|1) exec {PROGRAMS / 'torch_rank'} ;; *) {python} ;; esac"
             torchrun = [torch.python, "-m", "torch.distributed.run", "--no-python", "--nproc_per_node", 4]
             with self.subTest(torch=torch.version):
                 self.launched(torch, *torchrun, "--master_port", self.free_port(), "sh", "-c", both)
-                self.launched(torch, MUSTER, "run", "-n", 4, "--open-store", "sh", "-c", python)
+                for program in (python, both):
+                    self.launched(torch, MUSTER, "run", "-n", 4, "--open-store", "sh", "-c", program)
 
     def faults(self, torch, case, *patterns, within=10, hosts=None, victim=None):
         """Each rank but the victim raises what the patterns say within so many seconds."""

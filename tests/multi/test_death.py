@@ -351,6 +351,16 @@ class Absent(DeathTest):
 
         self.each_kind(case)
 
+    def test_rank_that_leaves_with_a_message_of_this_one(self):
+        """Rank 0, which hosts the store and waits for rank 1, has not received the message: their connection ends, too."""
+        url, _ = self.new_store("tcp")
+        host = self.at("tcp", url, 0, 2, "init", "barrier", "barrier", "destroy")
+        other = self.at("tcp", url, 1, 2, "init", "barrier", "messages=1", "barrier", "receive=0")
+        self.assert_ok(other.step("messages"))
+        step = other.step("receive")
+        self.assert_failed(step, "MST_ERR_PEER_LOST", rf"rank 0 \(host .*, pid {host.pid}\) has left")
+        self.assert_within(step, 2000)
+
     def test_leaving_host_waits_for_the_others(self):
         """The rank that hosts the store leaves first; the others can still leave without error."""
         url, _ = self.new_store("tcp")

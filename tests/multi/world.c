@@ -8,10 +8,10 @@
  * new group of these ranks) and group= (the world) to barriers. Actions: init, open (a world as an object),
  * custom=URL (the next world uses a custom store over the store at URL), shrink, barrier[=MS], barriers=N,
  * monitored[=MS] (a monitored barrier), broadcast=N (the last rank sends N KiB), messages=N and any=N (the
- * last rank sends N messages of 1 KiB to rank 0, which receives them from it, or from any rank), topology,
- * destroy, hold (waits for a line on standard input), cancellable (from now on a line on standard input
- * cancels), say=WORD. After a failed action the rank leaves its world and exits with 1; with ~ before the
- * action, the rank continues.
+ * last rank sends N messages of 1 KiB to rank 0, which receives them from it, or from any rank), receive=R
+ * (a message of rank R), topology, destroy, hold (waits for a line on standard input), cancellable (from now
+ * on a line on standard input cancels), say=WORD. After a failed action the rank leaves its world and exits
+ * with 1; with ~ before the action, the rank continues.
  *
  * Each action writes one line at its end, with one write: name, status, milliseconds, culprit and message,
  * separated by tabs. Before it starts, it writes "name\tBEGIN".
@@ -115,6 +115,11 @@ static mst_status messages(int n, bool any) {
     return st;
 }
 
+static mst_status receive(int from) {
+    char byte;
+    return mst_recv(&byte, 1, MST_U8, from);
+}
+
 static mst_status show_topology(const struct rank *rank) {
     mst_group *world = rank->world;
     dprintf(STDOUT_FILENO, "me\t%d\t%d\t%d\t%d\t%d\n", mst_get_rank(world), mst_get_world_size(world),
@@ -154,6 +159,7 @@ static mst_status act(struct rank *rank, const char *name, const char *value) {
     if (!strcmp(name, "broadcast")) return broadcast(number);
     if (!strcmp(name, "messages")) return messages(number, false);
     if (!strcmp(name, "any")) return messages(number, true);
+    if (!strcmp(name, "receive")) return receive(number);
     if (!strcmp(name, "topology")) return show_topology(rank);
     if (!strcmp(name, "destroy")) return destroy(rank);
     if (!strcmp(name, "cancellable")) return become_cancellable(rank);

@@ -57,7 +57,8 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
     Use use(*users_);
     TORCH_CHECK(!ended_, "[muster] empty: the process group was shut down");
     TORCH_CHECK(size >= 0, "[muster] empty: the size is ", size);
-    size_t bytes = static_cast<size_t>(size) * options.dtype().itemsize();
+    size_t item = options.dtype().itemsize(), bytes = static_cast<size_t>(size) * item;
+    TORCH_CHECK(bytes / item == static_cast<size_t>(size), "[muster] empty: the size is ", size);
     mst_call call = options_for(c10d::kUnsetTimeout);
     void *memory = nullptr;
     check(mst_alloc_with(std::max<size_t>(bytes, 1), &memory, &call), "empty");
@@ -626,11 +627,15 @@ Backend::Result Backend::barrier(const c10d::BarrierOptions &options) {
     return run(std::move(call));
 }
 
-/* Throws what gloo's programs search for: rank 0 names the ranks that did not come. */
+/* Throws with gloo's text, which programs search for. Rank 0 names the ranks that did not arrive, at most
+ * those that muster lists. muster's own text follows. */
 void Backend::fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const {
     auto ms = std::to_string(timeout.count()) + " ms";
     std::vector<std::string> missing;
-    for (int rank : blamed_ranks()) missing.push_back(std::to_string(mst_get_group_rank(group_, rank)));
+    for (int rank : blamed_ranks()) {
+        int own = mst_get_group_rank(group_, rank);
+        if (own >= 0) missing.push_back(std::to_string(own));
+    }
     std::string text = "Rank " + std::to_string(rank_);
     if (rank_ > 0)
         text +=

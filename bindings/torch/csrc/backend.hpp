@@ -75,8 +75,9 @@ class Backend final : public c10d::Backend {
     bool supportsSplitting() const override {
         return true;
     }
+    /* A copy: PyTorch changes it for the group that is split from this one. */
     c10::intrusive_ptr<Options> getBackendOptions() override {
-        return options_;
+        return c10::make_intrusive<Options>(*options_);
     }
 
     /* A tensor in memory that the other ranks of the host access in place. */

@@ -53,7 +53,7 @@ struct Work::State : std::enable_shared_from_this<Work::State> {
                 error = std::current_exception();
             }
         }
-        if (end_event) end_event();
+        if (auto end = std::move(end_event)) end();
         std::unique_lock<std::mutex> guard(lock);
         done = true;
         auto waits = future;

@@ -190,11 +190,11 @@ mst_status msi_comm_join(struct mst_work *work) {
 
 enum { ABORT_TRIES = 3 };
 
-/* The store may have had no memory for it. Without a store, the others find out by themselves. */
+/* The store may have no memory for it. If the store does not answer, the others find out by themselves. */
 static mst_status post_abort(struct msi_comm *comm, const struct msi_failure *failure) {
     mst_status st = MST_ERR_LIMIT;
     for (int i = 0; i < ABORT_TRIES && st == MST_ERR_LIMIT; i++) st = msi_failure_report_post(comm, failure);
-    return st == MST_ERR_STORE_LOST ? MST_OK : st;
+    return st == MST_ERR_LIMIT || st == MST_ERR_MEMORY ? st : MST_OK;
 }
 
 /*

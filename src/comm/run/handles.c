@@ -236,12 +236,13 @@ mst_status msi_comm_abandon(mst_work *handle) {
     return MST_OK;
 }
 
-mst_status msi_comm_withdraw(mst_work *handle, mst_status status) {
+mst_status msi_comm_withdraw(mst_work *handle) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return refuse_handle();
     struct msi_comm *comm = work->comm;
     if (!work->done) {
-        msi_comm_fail(comm, work, status, -1);
+        mst_status st = msi_fail(MST_ERR_CANCELLED, NULL, "another message of the batch has failed");
+        msi_comm_fail(comm, work, st, -1);
         msi_comm_help(comm);
     }
     take_back(work);

@@ -174,6 +174,8 @@ static bool lost_somebody(struct msi_comm *comm, struct mst_work *work) {
     if (lost < 0 || may_have_done_its_part(work, lost) || may_have_lost_store(comm, lost)) return false;
     /* A rank that fails announces it before it leaves. */
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
+    lost = lost_peer(comm, work); /* a connection may have been taken */
+    if (lost < 0) return false;
     bool message = msi_op_is_message(&work->op);
     mst_status st =
         ended_with_store(comm, lost) ? msi_comm_say_store_lost(comm) : msi_comm_say_lost(comm, lost, message);

@@ -426,13 +426,21 @@ static bool waits_for(const struct mst_work *work, int rank) {
     return net->phase < MSI_NET_COMPARE || msi_link_busy(p->w.link);
 }
 
+/* Has the other rank closed the connection? What it sent before can be received. */
+static bool has_hung_up(const struct msi_link *link) {
+    short events;
+    struct pollfd ask = {.fd = msi_link_descriptor(link, &events), .events = POLLRDHUP};
+    return poll(&ask, 1, 0) > 0;
+}
+
 /* While this rank connects, a rank that has left may have sent, but cannot have received from it. */
 static bool may_arrive(const struct mst_work *work, int rank) {
     const struct msi_net *net = msi_net_of(work->comm);
     const struct msi_net_peer *p = &net->peers[rank];
     if (msi_op_is_message(&work->op)) return msi_p2p_may_arrive(&net->native.p2p, rank);
-    if (net->phase == MSI_NET_CONNECT && (!p->w.open || p->sends || p->compares)) return false;
-    return work->comm->ranks.slots[rank] < 0 && p->w.link && p->w.link->status == MST_OK;
+    if (work->comm->ranks.slots[rank] >= 0 || !p->w.link || p->w.link->status != MST_OK) return false;
+    if (net->phase != MSI_NET_CONNECT) return true;
+    return p->w.open && !p->sends && !p->compares && (!has_hung_up(p->w.link) || may_be_over(p));
 }
 
 static int missing(const struct mst_work *work, int *ranks, int max) {
