@@ -92,8 +92,9 @@ mst_status mst_op_free(mst_op op);
     /* A cudaStream_t on which to enqueue the operation. Without .work the call returns once enqueued, */    \
     /* like a kernel launch. NULL: the operation uses an internal stream, and the call blocks as usual. */   \
     MST_OPTION(void *stream);                                                                                \
-    MST_OPTION(bool prof);            /* record this call while profiling is enabled; see prof.h */          \
-    MST_OPTION(const char *log_name); /* the name in the profile; default: the call without mst_ */
+    MST_OPTION(bool prof);               /* record this call while profiling is enabled; see prof.h */       \
+    MST_OPTION(const char *log_name);    /* the name in the profile; default: the call without mst_ */       \
+    MST_OPTION(const mst_dtype *dtypes); /* coalesced calls: of each tensor; dtype is not used then */
 typedef struct mst_call {
     mst_call_fields
 } mst_call;
@@ -148,11 +149,19 @@ mst_status mst_all_gather_with(void *const *outs, const void *in, size_t count, 
                                const mst_call *call);
 mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
                                    const mst_call *call);
+/*
+ * The same for gather and scatter, where only the root has a list; the others give NULL. count is this rank's
+ * own block also with .counts. A rank may call mst_gather where the root calls mst_gather_list.
+ */
+mst_status mst_gather_list_with(void *const *outs, const void *in, size_t count, mst_dtype dtype,
+                                const mst_call *call);
+mst_status mst_scatter_list_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
+                                 const mst_call *call);
 /* .out_splits and .in_splits replace count if lengths differ. */
 mst_status mst_all_to_all_with(void *const *outs, const void *const *ins, size_t count, mst_dtype dtype,
                                const mst_call *call);
 
-/* n tensors in one call, with one work; counts has n entries. */
+/* n tensors in one call, with one work; counts has n entries, and .dtypes too if the dtypes differ. */
 mst_status mst_all_reduce_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
                                          const mst_call *call);
 mst_status mst_broadcast_coalesced_with(void *const *bufs, const size_t *counts, size_t n, mst_dtype dtype,
@@ -228,14 +237,16 @@ mst_status mst_recv_bytes_with(mst_bytes *out, int src, const mst_call *call);
 /*
  * Works. The caller releases each work exactly once, also after a failure: with mst_wait, which waits for
  * completion and returns the result, or with mst_work_free, after which the operation completes by itself.
- * Later calls with the work return MST_ERR_STATE. Destroying a group ends its works; until then they may
- * write to their buffers.
+ * With .keep a wait does not release the work: any number of threads may wait for it, any number of times,
+ * until it is freed. Later calls with the work return MST_ERR_STATE. Destroying a group ends its works; until
+ * then they may write to their buffers.
  */
 #define mst_wait_options_fields                                                                              \
     MST_OPTIONS_HEAD                                                                                         \
-    /* 0: the deadline of the operation. MST_ERR_TIMEOUT leaves the work valid. */                           \
+    /* 0: the deadline of the operation. MST_NOW: do not wait. MST_ERR_TIMEOUT leaves the work valid. */     \
     MST_OPTION(int timeout_ms);                                                                              \
-    MST_OPTION(mst_cancel *cancel);
+    MST_OPTION(mst_cancel *cancel);                                                                          \
+    MST_OPTION(bool keep); /* do not release the work */
 typedef struct mst_wait_options {
     mst_wait_options_fields
 } mst_wait_options;
@@ -247,6 +258,7 @@ mst_status mst_wait_with(mst_work *work, const mst_wait_options *options);
  * failure in the order of the array.
  * mst_wait_any waits until one work is done, releases it, sets its entry to NULL and *index to its index, and
  * returns its result. *index is -1 if all entries are NULL.
+ * With .keep they release no work and leave the entries.
  */
 mst_status mst_wait_all_with(mst_work **works, size_t n, const mst_wait_options *options);
 mst_status mst_wait_any_with(mst_work **works, size_t n, int *index, const mst_wait_options *options);
@@ -259,11 +271,31 @@ mst_status mst_test(mst_work *work, bool *done);
  */
 mst_status mst_work_result(mst_work *work);
 /*
- * Sets a callback for completion; calls it at once if the work is done. It runs on the thread that completes
- * the work. It may start operations with .work, if no thread is in a collective of the group, and release
- * works, including its own. Calls that block or destroy a group return MST_ERR_STATE there.
+ * Makes one work of n works, which may belong to several groups: it is done when all are done, and its result
+ * is the first failure in the order of the array. Sets the entries to NULL; NULL entries are skipped. After
+ * an error the works are as before.
  */
-mst_status mst_work_on_done(mst_work *work, void (*callback)(mst_status status, void *arg), void *arg);
+mst_status mst_work_combine(mst_work **works, size_t n, mst_work **work);
+
+#define mst_done_options_fields                                                                              \
+    MST_OPTIONS_HEAD                                                                                         \
+    MST_OPTION(bool may_wait); /* the callback gets a thread of its own, on which it may block */
+typedef struct mst_done_options {
+    mst_done_options_fields
+} mst_done_options;
+/*
+ * Calls a function when the work is done, or at once if it is. A work may have several callbacks; they are
+ * called in the order in which they were set. In a callback after a failure, mst_error() describes it.
+ *
+ * Without .may_wait it runs on the thread that completes the work, before any wait for the work returns. It
+ * may start operations with .work, if no thread is in a collective of the group, and release works, including
+ * its own. Calls that block return MST_ERR_STATE there.
+ * With .may_wait it runs on a thread of its own, after the work is done, and may block. Destroying the group
+ * waits for it. No callback may destroy a group.
+ */
+typedef void (*mst_done_fn)(mst_status status, void *arg);
+mst_status mst_work_on_done_with(mst_work *work, mst_done_fn callback, void *arg,
+                                 const mst_done_options *options);
 void mst_work_free(mst_work *work);
 
 /*
@@ -295,6 +327,8 @@ MST_WRAP_4(mst_scatter, mst_call, void *, const void *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_to_all_single, mst_call, void *, const void *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_gather, mst_call, void *const *, const void *, size_t, mst_dtype)
 MST_WRAP_4(mst_reduce_scatter, mst_call, void *, const void *const *, size_t, mst_dtype)
+MST_WRAP_4(mst_gather_list, mst_call, void *const *, const void *, size_t, mst_dtype)
+MST_WRAP_4(mst_scatter_list, mst_call, void *, const void *const *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_to_all, mst_call, void *const *, const void *const *, size_t, mst_dtype)
 MST_WRAP_4(mst_all_reduce_coalesced, mst_call, void *const *, const size_t *, size_t, mst_dtype)
 MST_WRAP_4(mst_broadcast_coalesced, mst_call, void *const *, const size_t *, size_t, mst_dtype)
@@ -318,6 +352,7 @@ MST_WRAP_3(mst_gather_bytes, mst_call, mst_bytes *, const void *, size_t)
 MST_WRAP_2(mst_scatter_bytes, mst_call, mst_bytes *, const mst_bytes *)
 MST_WRAP_3(mst_send_bytes, mst_call, const void *, size_t, int)
 MST_WRAP_2(mst_recv_bytes, mst_call, mst_bytes *, int)
+MST_WRAP_3(mst_work_on_done, mst_done_options, mst_work *, mst_done_fn, void *)
 MST_WRAP_1(mst_wait, mst_wait_options, mst_work *)
 MST_WRAP_2(mst_wait_all, mst_wait_options, mst_work **, size_t)
 MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
@@ -338,6 +373,8 @@ MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 #define mst_all_to_all_single(...)        MST_CALL_4(mst_all_to_all_single, mst_call, __VA_ARGS__)
 #define mst_all_gather(...)               MST_CALL_4(mst_all_gather, mst_call, __VA_ARGS__)
 #define mst_reduce_scatter(...)           MST_CALL_4(mst_reduce_scatter, mst_call, __VA_ARGS__)
+#define mst_gather_list(...)              MST_CALL_4(mst_gather_list, mst_call, __VA_ARGS__)
+#define mst_scatter_list(...)             MST_CALL_4(mst_scatter_list, mst_call, __VA_ARGS__)
 #define mst_all_to_all(...)               MST_CALL_4(mst_all_to_all, mst_call, __VA_ARGS__)
 #define mst_all_reduce_coalesced(...)     MST_CALL_4(mst_all_reduce_coalesced, mst_call, __VA_ARGS__)
 #define mst_broadcast_coalesced(...)      MST_CALL_4(mst_broadcast_coalesced, mst_call, __VA_ARGS__)
@@ -359,6 +396,7 @@ MST_WRAP_3(mst_wait_any, mst_wait_options, mst_work **, size_t, int *)
 #define mst_scatter_bytes(...)            MST_CALL_2(mst_scatter_bytes, mst_call, __VA_ARGS__)
 #define mst_send_bytes(...)               MST_CALL_3(mst_send_bytes, mst_call, __VA_ARGS__)
 #define mst_recv_bytes(...)               MST_CALL_2(mst_recv_bytes, mst_call, __VA_ARGS__)
+#define mst_work_on_done(...)             MST_CALL_3(mst_work_on_done, mst_done_options, __VA_ARGS__)
 #define mst_wait(...)                     MST_CALL_1(mst_wait, mst_wait_options, __VA_ARGS__)
 #define mst_wait_all(...)                 MST_CALL_2(mst_wait_all, mst_wait_options, __VA_ARGS__)
 #define mst_wait_any(...)                 MST_CALL_3(mst_wait_any, mst_wait_options, __VA_ARGS__)

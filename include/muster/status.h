@@ -78,6 +78,9 @@ typedef struct mst_error_info {
     mst_site site;         /* file is NULL if unknown */
     const char *message;   /* what failed */
     const char *remedy;    /* how to fix it; "" if unknown */
+    /* The ranks of the world that the call waited for in vain, as far as they are known; at most 64. */
+    const int *missing;
+    int n_missing;
 } mst_error_info;
 
 /*

@@ -15,6 +15,12 @@ typedef struct mst_group mst_group;   /* a world or a subset of its ranks; NULL 
 typedef struct mst_store mst_store;   /* a key-value store shared by several processes */
 typedef struct mst_cancel mst_cancel; /* a cancellation token */
 
+enum {
+    /* .timeout_ms of waits for works and reducers, and of a store's calls: do not wait. What is not done, or
+     * not there yet, is MST_ERR_TIMEOUT. */
+    MST_NOW = -2147483647
+};
+
 /* A byte string owned by the caller. A NUL follows the last byte of data. */
 typedef struct mst_bytes {
     char *data;

@@ -51,7 +51,7 @@ mst_status mst_set_backend_with(mst_group *group, const char *backend, const mst
     if (st != MST_OK) return st;
     mst_group *found = msi_call_group("mst_set_backend", &options.site, group);
     if (!found) return MST_ERR_STATE;
-    if (msi_comm_in_callback())
+    if (msi_comm_in_any_callback())
         return msi_fail(MST_ERR_STATE, "set it after the callback has returned",
                         "a callback of a work cannot set a backend");
     if (found->rank < 0) return msi_fail_not_member(found);

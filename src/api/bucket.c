@@ -46,12 +46,14 @@ mst_status mst_bucket_wait_with(mst_bucket_reducer *reducer, const mst_wait_opti
     static const char name[] = "mst_bucket_wait";
     mst_wait_options o;
     mst_status st = msi_options_begin(name, &o, sizeof o, given);
-    if (st == MST_OK) st = msi_check_timeout(o.timeout_ms);
+    if (st == MST_OK) st = msi_check_wait_timeout(o.timeout_ms);
+    if (st == MST_OK && o.keep)
+        st = msi_fail(MST_ERR_INVALID, "leave it out", "a reducer has no work to release; .keep is set");
     if (st == MST_OK && msi_comm_in_callback()) st = msi_comm_refuse_waiting();
     if (st != MST_OK) return st;
     mst_bucket_reducer *r = find(name, &o.site, reducer);
     if (!r) return mst_last_error()->status;
-    struct msi_wait wait = {o.timeout_ms ? msi_deadline(o.timeout_ms) : INT64_MAX, o.cancel};
+    struct msi_wait wait = msi_wait_of(o.timeout_ms, INT64_MAX, o.cancel);
     uint64_t entered = msi_call_enter(0, 0, 0);
     return msi_call_leave(entered, msi_bucket_wait(r, &wait));
 }
@@ -63,7 +65,7 @@ mst_status mst_bucket_free(mst_bucket_reducer *reducer) {
     if (!r)
         return msi_fail(MST_ERR_STATE, "free a reducer once",
                         "the reducer was freed, or the handle is invalid");
-    if (msi_comm_in_callback())
+    if (msi_comm_in_any_callback())
         return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
                         "a callback of a work cannot free a reducer");
     const mst_group *group = msi_group_of(r->group);

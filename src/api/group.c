@@ -44,7 +44,7 @@ mst_status mst_init_with(const mst_init_options *given) {
 mst_status mst_destroy_process_group(mst_group *group) {
     mst_group *found = msi_call_group("mst_destroy_process_group", NULL, group);
     if (!found) return MST_ERR_STATE;
-    if (msi_comm_in_callback())
+    if (msi_comm_in_any_callback())
         return msi_fail(MST_ERR_STATE, "destroy it after the callback has returned",
                         "a callback of a work cannot destroy a group");
     if (found->ranks) {
@@ -52,6 +52,7 @@ mst_status mst_destroy_process_group(mst_group *group) {
         return MST_OK;
     }
     if (found->world->continued) return MST_OK; /* it ends with the world that continues it */
+    msi_world_drain_callbacks(found->world);
     pthread_mutex_lock(&default_lock);
     if (msi_default_world() == found) msi_set_default_world(NULL);
     pthread_mutex_unlock(&default_lock);

@@ -76,7 +76,7 @@ mst_status mst_mesh_free(mst_mesh *handle) {
     mst_mesh *mesh = find("mst_mesh_free", handle);
     if (!mesh) return MST_ERR_STATE;
     if (mesh != mesh->root->all) return MST_OK;
-    if (msi_comm_in_callback())
+    if (msi_comm_in_any_callback())
         return msi_fail(MST_ERR_STATE, "free it after the callback has returned",
                         "a callback of a work cannot free a mesh");
     return msi_mesh_end(mesh->root);

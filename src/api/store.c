@@ -35,15 +35,20 @@ static void set_timeout(mst_store *store, int timeout_ms) {
     atomic_store_explicit(&store->timeout_ms, timeout_ms, memory_order_relaxed);
 }
 
+/* Does the call not wait for keys? It still waits for the answer of the store. */
+static bool is_now(const mst_store_call *call) {
+    return call && call->size > offsetof(mst_store_call, timeout_ms) && call->timeout_ms == MST_NOW;
+}
+
 /* Begins a call. */
 static mst_status begin(const char *name, const mst_store *store, const mst_store_call *given,
                         struct msi_wait *wait) {
     mst_store_call call;
     mst_status st = msi_options_begin(name, &call, sizeof call, given);
     if (st == MST_OK) st = check_store(store);
-    if (st == MST_OK) st = msi_check_timeout(call.timeout_ms);
+    if (st == MST_OK) st = msi_check_wait_timeout(call.timeout_ms);
     if (st == MST_OK)
-        *wait = (struct msi_wait){msi_deadline(call.timeout_ms ? call.timeout_ms : get_timeout(store)),
+        *wait = (struct msi_wait){msi_deadline(call.timeout_ms > 0 ? call.timeout_ms : get_timeout(store)),
                                   call.cancel};
     return st;
 }
@@ -177,6 +182,18 @@ static mst_status run_number(mst_store *store, const struct msi_wait *wait, stru
     return st;
 }
 
+/* With MST_NOW: fails if a key does not exist. */
+static mst_status check_present(mst_store *store, const mst_store_call *call, const struct msi_wait *wait,
+                                const struct msi_str *keys, size_t n) {
+    if (!is_now(call)) return MST_OK;
+    int64_t missing;
+    mst_status st =
+        run_number(store, wait, (struct msi_store_req){.op = MSI_OP_CHECK, .n = n, .keys = keys}, &missing);
+    if (st != MST_OK || missing == 0) return st;
+    return msi_fail(MST_ERR_TIMEOUT, "wait with a longer .timeout_ms", "the key '%.40s'%s does not exist yet",
+                    keys[0].p, n == 1 ? "" : ", or one of the others,");
+}
+
 /* Runs one request whose reply is n values, after skip bytes. */
 static mst_status run_values(mst_store *store, const struct msi_wait *wait, struct msi_store_req req,
                              size_t skip, mst_bytes *values, size_t n) {
@@ -254,6 +271,8 @@ mst_status mst_store_get_with(mst_store *store, const char *key, mst_bytes *valu
     if (st == MST_OK && !value) st = msi_fail(MST_ERR_INVALID, NULL, "value is NULL");
     if (st != MST_OK) return st;
     struct msi_str name = msi_cstr(key);
+    st = check_present(store, call, &wait, &name, 1);
+    if (st != MST_OK) return st;
     return run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = 1, .keys = &name}, 0,
                       value, 1);
 }
@@ -307,7 +326,8 @@ static mst_status call_keys(const char *name, mst_store *store, const char *cons
     if (st == MST_OK) st = check_keys(store, keys, req.n, &views);
     if (st != MST_OK) return st;
     req.keys = views;
-    st = run_number(store, &wait, req, number);
+    if (req.op == MSI_OP_WAIT) st = check_present(store, call, &wait, views, req.n);
+    if (st == MST_OK) st = run_number(store, &wait, req, number);
     free(views);
     return st;
 }
@@ -341,8 +361,10 @@ mst_status mst_store_multi_get_with(mst_store *store, const char *const *keys, s
     if (st == MST_OK && !values && n) st = msi_fail(MST_ERR_INVALID, NULL, "values is NULL");
     if (st == MST_OK) st = check_keys(store, keys, n, &views);
     if (st != MST_OK) return st;
-    st = run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = n, .keys = views}, 0,
-                    values, n);
+    st = check_present(store, call, &wait, views, n);
+    if (st == MST_OK)
+        st = run_values(store, &wait, (struct msi_store_req){.op = MSI_OP_WAIT_GET, .n = n, .keys = views}, 0,
+                        values, n);
     free(views);
     return st;
 }
@@ -390,8 +412,9 @@ mst_status mst_store_queue_pop_with(mst_store *store, const char *key, mst_bytes
         if (popped) st = copy_out(msi_read_str(&r), value);
         msi_store_rpc_free(&x, 1);
         if (popped || st != MST_OK) break;
+        if (is_now(call)) st = msi_fail(MST_ERR_TIMEOUT, NULL, "the queue '%.40s' is empty", key);
         /* Another client was faster, or the key is not a queue. */
-        if (waited) st = msi_wait_pause(&wait, 1, "waiting for the queue");
+        if (st == MST_OK && waited) st = msi_wait_pause(&wait, 1, "waiting for the queue");
         struct msi_store_req exists = {.op = MSI_OP_WAIT, .n = 1, .keys = &x.req.key};
         if (st == MST_OK) st = run_number(store, &wait, exists, NULL);
     }

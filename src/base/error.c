@@ -18,6 +18,7 @@ struct call {
 
 struct failure {
     mst_error_info info;
+    struct msi_ranks missing;
     char operation[OPERATION_MAX];
     char message[MESSAGE_MAX];
     char remedy[REMEDY_MAX];
@@ -75,7 +76,9 @@ static mst_status record(mst_status status, const char *remedy) {
         .site = call.site,
         .message = last.message,
         .remedy = last.remedy,
+        .missing = last.missing.ranks,
     };
+    last.missing.n = 0;
     if (call.operation) msi_rank_state_error(&last.info);
     return status;
 }
@@ -94,6 +97,16 @@ mst_status msi_blame(mst_status status, int culprit) {
     return status;
 }
 
+mst_status msi_blame_missing(mst_status status, const struct msi_ranks *missing) {
+    last.missing = *missing;
+    last.info.n_missing = missing->n;
+    return missing->n ? msi_blame(status, missing->ranks[0]) : status;
+}
+
+const struct msi_ranks *msi_get_missing(void) {
+    return &last.missing;
+}
+
 uint64_t msi_failures(void) {
     return failures;
 }
@@ -101,12 +114,29 @@ uint64_t msi_failures(void) {
 void msi_error_save(struct msi_saved_error *error, mst_status status) {
     error->status = status;
     error->culprit = last.info.culprit;
+    error->missing = last.missing;
     snprintf(error->message, sizeof error->message, "%s", last.info.message);
     snprintf(error->remedy, sizeof error->remedy, "%s", last.info.remedy);
 }
 
 mst_status msi_error_restore(const struct msi_saved_error *error) {
-    return msi_blame(msi_fail(error->status, error->remedy, "%s", error->message), error->culprit);
+    mst_status st = msi_fail(error->status, error->remedy, "%s", error->message);
+    msi_blame_missing(st, &error->missing);
+    return msi_blame(st, error->culprit);
+}
+
+void msi_call_aside(void (*run)(void *), void *context) {
+    struct call outer = call;
+    mst_error_info info = last.info;
+    if (info.status == MST_OK) { /* the usual case: the texts need not be kept */
+        run(context);
+        last.info = info;
+    } else {
+        struct failure failure = last;
+        run(context);
+        last = failure;
+    }
+    call = outer;
 }
 
 mst_status msi_fail_memory(void) {

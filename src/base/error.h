@@ -8,6 +8,7 @@
 #ifndef MSI_BASE_ERROR_H
 #define MSI_BASE_ERROR_H
 
+#include "base/rank_list.h"
 #include "base/rank_state.h"
 
 /* Names the public call that this thread is in. rank is the caller's own, or -1. */
@@ -41,6 +42,11 @@ mst_status msi_fail(mst_status status, const char *remedy, const char *format, .
 /* The rank to blame for the failure just recorded; returns status. */
 mst_status msi_blame(mst_status status, int culprit);
 
+/* The ranks that were missing in the failure just recorded; blames the first. Returns status. */
+mst_status msi_blame_missing(mst_status status, const struct msi_ranks *missing);
+/* The missing ranks of the thread's last failure. */
+const struct msi_ranks *msi_get_missing(void);
+
 /* The number of failures that this thread has recorded. */
 uint64_t msi_failures(void);
 
@@ -48,11 +54,15 @@ uint64_t msi_failures(void);
 struct msi_saved_error {
     mst_status status;
     int culprit;
+    struct msi_ranks missing;
     char message[1024], remedy[512];
 };
 /* Restoring records the failure again, in the current call. */
 void msi_error_save(struct msi_saved_error *error, mst_status status);
 mst_status msi_error_restore(const struct msi_saved_error *error);
+
+/* Runs a function with a current call and a last failure of its own. */
+void msi_call_aside(void (*run)(void *), void *context);
 
 /* MST_ERR_MEMORY with its message. */
 mst_status msi_fail_memory(void);

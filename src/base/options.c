@@ -2,7 +2,7 @@
 #include "base/options.h"
 #include "base/error.h"
 
-#include <muster/options.h>
+#include <muster/types.h>
 #include <muster/version.h>
 #include <stdbool.h>
 #include <string.h>
@@ -46,8 +46,16 @@ mst_status msi_options_begin(const char *operation, void *known, size_t size, co
     return msi_options_copy(known, size, given);
 }
 
+mst_status msi_check_wait_timeout(int timeout_ms) {
+    return timeout_ms == MST_NOW ? MST_OK : msi_check_timeout(timeout_ms);
+}
+
 mst_status msi_check_timeout(int timeout_ms) {
     if (timeout_ms >= 0) return MST_OK;
+    if (timeout_ms == MST_NOW)
+        return msi_fail(MST_ERR_INVALID,
+                        "start the operation with .work, and wait for that with .timeout_ms = MST_NOW",
+                        "this call cannot be done at once (.timeout_ms is MST_NOW)");
     return msi_fail(MST_ERR_INVALID, "give milliseconds, or leave it out for the default",
                     ".timeout_ms is %d", timeout_ms);
 }

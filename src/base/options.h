@@ -16,5 +16,7 @@ mst_status msi_options_begin(const char *operation, void *known, size_t size, co
 
 /* Fails if .timeout_ms is negative. 0 stands for the default. */
 mst_status msi_check_timeout(int timeout_ms);
+/* The same for calls that accept MST_NOW. */
+mst_status msi_check_wait_timeout(int timeout_ms);
 
 #endif

@@ -4,11 +4,18 @@
 
 #include <stddef.h>
 
-enum { MSI_RANKS_LISTED = 8 };
+enum { MSI_RANKS_LISTED = 8, MSI_RANKS_MOST = 64 };
+
+/* The first of some ranks. */
+struct msi_ranks {
+    int n;
+    int ranks[MSI_RANKS_MOST];
+};
 
 struct msi_rank_list {
     int most;       /* ranks that the text names */
     int n, first;   /* how many ranks there are, and the first of them; -1: none */
+    struct msi_ranks ranks;
     size_t used;    /* bytes of the text that name ranks */
     char text[800]; /* "rank 1 (…), rank 4 (…) and 3 more" */
 };
@@ -18,6 +25,7 @@ static inline void msi_rank_list_init(struct msi_rank_list *list, int most) {
     list->most = most;
     list->n = 0;
     list->first = -1;
+    list->ranks.n = 0;
     list->used = 0;
     list->text[0] = 0;
 }

@@ -20,6 +20,9 @@
       "Default deadline of every other wait, in milliseconds.")                                              \
     X(slow_s, "MUSTER_SLOW_S", NUMBER, "10", 0, 86400,                                                       \
       "Seconds after which a rank that waits for others writes one line with their names; 0: never.")        \
+    X(spin_us, "MUSTER_SPIN_US", AUTO, "auto", 1, 1000000,                                                   \
+      "Microseconds for which a thread that waits polls before it sleeps; auto: 2000, or none while other "  \
+      "threads need its processor.")                                                                         \
     X(join, "MUSTER_JOIN", NUMBER, "0", 0, 1,                                                                \
       "1: the process joins a world that runs already, when its ranks call mst_grow_world.")                 \
     X(discovery, "MUSTER_DISCOVERY", NUMBER, "1", 0, 1,                                                      \

@@ -215,41 +215,29 @@ static const char *find_host(struct msi_str hosts, const char *run, int rank, ch
     return out;
 }
 
-/* Lists the ranks that have not arrived, as "ranks 2 (host a), 5 and 3 more". Returns the first of them. */
-static int list_missing(struct mst_store *store, const struct msi_join_spec *spec, const bool *arrived,
-                        int missing, char *list, size_t size) {
+/* Lists the ranks that have not arrived, as "2 (host a), 5 and 3 more". */
+static void list_missing(struct mst_store *store, const struct msi_join_spec *spec, const bool *arrived,
+                         struct msi_rank_list *missing) {
     struct msi_buf hosts = {0};
-    int listed = 0, first = -1;
-    size_t used = (size_t)snprintf(list, size, missing == 1 ? "rank " : "ranks ");
     read_value(store, msi_cstr(MSI_LAUNCH_HOSTS_KEY), &hosts);
-    for (int r = 0; r < spec->world_size && listed < LISTED_MOST && used < size; r++) {
-        char host[MSI_HOST_MAX];
+    for (int r = 0; r < spec->world_size; r++) {
+        char host[MSI_HOST_MAX], who[MSI_HOST_MAX + 32];
         if (arrived[r]) continue;
-        if (first < 0) first = r;
         find_host(msi_buf_str(&hosts), spec->run, r, host);
-        used += (size_t)snprintf(list + used, size - used, "%s%d%s%s%s", listed++ ? ", " : "", r,
-                                 *host ? " (host " : "", host, *host ? ")" : "");
+        snprintf(who, sizeof who, "%d%s%s%s", r, *host ? " (host " : "", host, *host ? ")" : "");
+        msi_rank_list_add(missing, r, who);
     }
-    if (missing > listed && used < size) snprintf(list + used, size - used, " and %d more", missing - listed);
     msi_buf_free(&hosts);
-    return first;
 }
 
-/* The ranks that have not arrived. */
-struct missing {
-    int n, first; /* how many, and the first of them */
-    char list[512];
-};
-
 static mst_status find_missing(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
-                               struct missing *missing) {
+                               struct msi_rank_list *missing) {
     bool *arrived = calloc((size_t)spec->world_size, sizeof *arrived);
     char where[MSI_ADDRESS_TEXT_MAX];
     if (!arrived) return msi_fail_memory();
     int n = mark_arrived(store, prefix, arrived, spec->world_size);
-    missing->n = spec->world_size - n;
-    if (n >= 0)
-        missing->first = list_missing(store, spec, arrived, missing->n, missing->list, sizeof missing->list);
+    msi_rank_list_init(missing, LISTED_MOST);
+    if (n >= 0) list_missing(store, spec, arrived, missing);
     free(arrived);
     if (n >= 0) return MST_OK;
     return msi_fail(
@@ -259,7 +247,7 @@ static mst_status find_missing(struct mst_store *store, const char *prefix, cons
 
 mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                                     const struct msi_join_spec *spec) {
-    struct missing missing = {0};
+    struct msi_rank_list missing;
     mst_status st = find_missing(store, prefix, spec, &missing);
     if (st != MST_OK) return st;
     if (missing.n == 0)
@@ -269,14 +257,16 @@ mst_status msi_join_explain_missing(struct mst_store *store, const char *prefix,
                   spec->url.scheme == MSI_SCHEME_TCP
                       ? "check that they are started, with the same master address and port"
                       : "check that they are started, with the same init method",
-                  "%d of %d ranks arrived in time; missing: %s", spec->world_size - missing.n,
-                  spec->world_size, missing.list);
-    return msi_blame(st, missing.first);
+                  "%d of %d ranks arrived in time; missing: %s %s", spec->world_size - missing.n,
+                  spec->world_size, missing.n == 1 ? "rank" : "ranks", missing.text);
+    return msi_blame_missing(st, &missing.ranks);
 }
 
 void msi_join_write_slow(struct mst_store *store, const char *prefix, const struct msi_join_spec *spec,
                          struct msi_slow *slow, int64_t deadline) {
-    struct missing missing = {0};
-    if (find_missing(store, prefix, spec, &missing) == MST_OK && missing.n)
-        msi_slow_write(slow, deadline, NULL, NULL, missing.list);
+    struct msi_rank_list missing;
+    char list[sizeof missing.text + 8];
+    if (find_missing(store, prefix, spec, &missing) != MST_OK || !missing.n) return;
+    snprintf(list, sizeof list, "%s %s", missing.n == 1 ? "rank" : "ranks", missing.text);
+    msi_slow_write(slow, deadline, NULL, NULL, list);
 }

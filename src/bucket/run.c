@@ -95,7 +95,7 @@ static mst_status start(const mst_bucket_reducer *r, struct msi_bucket *bucket) 
     mst_status st =
         start_reduction(r, bucket->buffer, bucket->bytes / mst_dtype_size(dtype), dtype, &bucket->work);
     if (st != MST_OK || !first->copy) return st;
-    return msi_comm_on_done(bucket->work, on_done, bucket);
+    return msi_comm_on_done(bucket->work, on_done, bucket, false);
 }
 
 /* Under the lock: starts the buckets that can start. */
@@ -179,7 +179,7 @@ mst_status msi_bucket_wait(mst_bucket_reducer *r, const struct msi_wait *wait) {
     if (st != MST_OK) return st;
     while (r->finished < r->n_buckets && st == MST_OK) {
         struct msi_bucket *bucket = &r->buckets[r->finished];
-        st = msi_comm_finish(bucket->work, wait);
+        st = msi_comm_finish(bucket->work, wait, false);
         if (st != MST_OK) break;
         bucket->work = NULL;
         if (!bucket->copied) copy_out(r, bucket);

@@ -18,6 +18,7 @@
 #define MSI_COMM_COMM_H
 
 #include "base/list.h"
+#include "base/rank_list.h"
 #include "coll/cost/select.h"
 #include "comm/op.h"
 #include "os/slow.h"
@@ -91,6 +92,7 @@ struct msi_comm_config {
     struct msi_endpoint *endpoint;   /* of the world */
     const struct msi_tuning *tuning; /* how algorithms are selected */
     int64_t slow_s;                  /* MUSTER_SLOW_S */
+    int64_t spin_us;                 /* MUSTER_SPIN_US; 0: auto */
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;
     const mst_backend *backend; /* module: the loaded backend */
@@ -116,6 +118,7 @@ struct msi_failure {
     mst_status status; /* MST_OK: none */
     int culprit;       /* group rank; -1: none is known */
     int global;        /* the rank that the message blames; -1: none */
+    struct msi_ranks missing;
     char message[600];
     char remedy[200];
 };
@@ -126,6 +129,15 @@ struct msi_fault {
     int culprit;     /* group rank; -1: none */
     uint64_t seq;    /* the earlier operation in which the ranks differ; 0: this operation */
     const char *why; /* borrowed */
+};
+
+/* A callback of an operation. */
+struct msi_callback {
+    void (*call)(mst_status status, void *arg);
+    void *arg;
+    bool may_wait; /* it gets a thread of its own */
+    void *memory;  /* to free after it was called; NULL: it is in its operation */
+    struct msi_callback *next;
 };
 
 /* One operation. The caller of msi_comm_alloc_op fills in op and leaves the rest alone. */
@@ -154,8 +166,7 @@ struct mst_work {
     unsigned batch;       /* the batch that it belongs to; 0: none */
     struct msi_fault fault;
     struct msi_failure failure;
-    void (*callback)(mst_status status, void *arg);
-    void *arg;
+    struct msi_callback *callbacks, first_callback; /* in the order in which they were set */
     /* Copies of the description's arrays, an entry per rank. */
     const void **in_list;
     void **out_list;
@@ -275,12 +286,12 @@ mst_status msi_comm_enqueue(struct mst_work *work);
 mst_work *msi_comm_export(struct mst_work *work);
 
 /*
- * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was waited for or
- * freed before, or whose group was destroyed.
+ * What programs do with their handles. Each fails with MST_ERR_STATE for a handle that was released before,
+ * or whose group was destroyed.
  */
-/* Waits for the end of the operation and releases it. MST_ERR_TIMEOUT and MST_ERR_CANCELLED leave it as it
- * was. */
-mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait);
+/* Waits for the end of the operation and releases the handle, unless keep. MST_ERR_TIMEOUT and
+ * MST_ERR_CANCELLED leave it as it was. */
+mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait, bool keep);
 /*
  * Waits until one of n operations is done, or all: msi_comm_finish does not block then. A handle that is
  * invalid counts as done; NULL is skipped, but with all false one must not be NULL. *done: the index of the
@@ -299,11 +310,19 @@ mst_status msi_comm_withdraw(mst_work *handle);
 /* The same, but returns the failure of an operation that has failed by now. If it fails later, the operations
  * submitted after it fail too. */
 mst_status msi_comm_leave(mst_work *handle);
-/* Calls the callback when the operation is done, or now if it is. A callback may begin operations and free
- * works, but must not wait. */
-mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg);
-/* Is this thread in a callback? And the failure of a call that would wait there. */
+/*
+ * Calls the callback when the operation is done, or now if it is. A plain callback may begin operations and
+ * free works, but must not wait; the operation counts as done after it. One that may wait gets a thread of
+ * its own, after the operation is done.
+ */
+mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg, bool may_wait);
+/* Makes one handle of n, and sets the entries to NULL: its operation is done when all are done. */
+mst_status msi_comm_combine(mst_work **handles, size_t n, mst_work **handle);
+/* Is this thread in a plain callback? In any? And the failure of a call that would wait in a plain one. */
 bool msi_comm_in_callback(void);
+bool msi_comm_in_any_callback(void);
 mst_status msi_comm_refuse_waiting(void);
+/* Waits for the callbacks that may wait and have begun. */
+void msi_comm_drain_callbacks(struct msi_comm *comm);
 
 #endif

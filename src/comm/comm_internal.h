@@ -89,6 +89,7 @@ struct msi_comm {
         bool running;          /* callbacks of operations that ended … */
         pthread_t thread;      /* … by this thread, … */
         struct mst_work *work; /* … which is in the callback of this one */
+        struct msi_pool *pool; /* for those that may wait; NULL before the first */
     } callbacks;
     struct {
         unsigned current, count; /* the batch that is being submitted, 0: none; number of batches so far */
@@ -100,6 +101,7 @@ struct msi_comm {
         struct msi_idle tests; /* of a program that tests a work in a loop */
         struct pollfd *fds;    /* what a sleep polls; NULL before it is needed */
         bool sleeping;         /* a thread sleeps until something that it knew of happens */
+        int64_t crowded_until; /* threads that compute need the processor: waits sleep instead of yielding */
         bool store_lost;       /* the store was lost when it was last asked */
         _Atomic int64_t until; /* when questions to the store must end, because of a deadline; 0: no matter */
         _Atomic int64_t asked; /* when the last question to the store began */
@@ -128,9 +130,12 @@ static inline bool msi_comm_must_compare(const struct msi_comm *comm, const stru
 /* The deadline of a wait before the clock is read. */
 #define MSI_NO_DEADLINE INT64_MAX
 
-/* Checks before the thread yields the processor: one if the host is oversubscribed. */
+/* Checks before the thread yields the processor: one if the host is oversubscribed, few if it is needed. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
-    return comm->ranks.oversubscribed ? 1 : comm->traits.spins;
+    enum { FEW = 100 };
+    uint32_t spins = comm->traits.spins;
+    if (comm->ranks.oversubscribed) return 1;
+    return comm->waiting.crowded_until && spins > FEW ? FEW : spins;
 }
 
 /* Pauses between two checks. */
@@ -307,13 +312,41 @@ void msi_comm_begin_wait(struct mst_work *work);
 bool msi_comm_is_over(const struct mst_work *work);
 /* The result of an operation that is over. */
 mst_status msi_comm_explain(const struct mst_work *work);
-/* Under the lock: waits for an operation that the program holds with this generation, and releases it. */
-mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const struct msi_wait *wait);
+/* Under the lock: waits for an operation that the program holds with this generation; then releases it,
+ * unless keep. */
+mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const struct msi_wait *wait,
+                             bool keep);
 
-/* Calls a work's callback. */
-void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg);
-/* The group is being destroyed: calls the callbacks of works that will not be done. */
+/* Under the lock, which is released meanwhile: calls the callbacks of operations that have ended. */
+void msi_comm_run_callbacks(struct msi_comm *comm);
+/* Under the lock: see msi_comm_on_done. */
+mst_status msi_comm_add_callback(struct mst_work *work, void (*call)(mst_status, void *), void *arg,
+                                 bool may_wait);
+/* The group is being destroyed: calls the callbacks of works that will not be done, and waits for those that
+ * may wait. */
 void msi_comm_call_off(struct msi_comm *comm);
+
+/* The calls on handles of comm.h, for the handle of one operation. */
+mst_status msi_one_finish(mst_work *handle, const struct msi_wait *wait, bool keep);
+mst_status msi_one_test(mst_work *handle, bool *done);
+mst_status msi_one_result(mst_work *handle);
+mst_status msi_one_abandon(mst_work *handle);
+mst_status msi_one_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg, bool may_wait);
+/* The failure of calls with a handle that is invalid. */
+mst_status msi_refuse_handle(void);
+/* The failure of msi_comm_result before the end. */
+mst_status msi_refuse_result(void);
+
+/* Several operations with one handle. */
+struct msi_combined {
+    bool valid; /* its handle is */
+    int users;  /* threads that use it */
+    size_t n;
+    mst_work *parts[];
+};
+/* Until msi_combined_put its memory is valid. NULL: the handle is not one of several operations. */
+struct msi_combined *msi_combined_get(mst_work *handle);
+void msi_combined_put(struct msi_combined *combined);
 
 /*
  * Ends the operation with the thread's last failure, which blames a group rank or none (-1). Ends the

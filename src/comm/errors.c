@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 enum {
-    LISTED_MOST = 8,
     CUT_OFF_MS = 300,
     ASK_MS = 1000,
     GRACE_MS = 250,   /* after the deadline, to ask which ranks are missing, if the store answers */
@@ -72,6 +71,7 @@ mst_status msi_comm_refresh(struct msi_comm *comm) {
 
 mst_status msi_comm_repeat(const struct msi_failure *f) {
     mst_status st = msi_fail(f->status, f->remedy, "%s", f->message);
+    msi_blame_missing(st, &f->missing);
     return msi_blame(st, f->global);
 }
 
@@ -101,6 +101,7 @@ void msi_comm_keep(struct msi_comm *comm, struct msi_failure *f, mst_status stat
     if (status == MST_ERR_STORE_LOST) culprit = -1; /* the other rank is not the cause */
     f->global = info->culprit >= 0 ? info->culprit : msi_comm_global(comm, culprit);
     f->culprit = msi_comm_rank_of(comm, f->global);
+    f->missing = *msi_get_missing();
     snprintf(f->message, sizeof f->message, "%s", info->message);
     snprintf(f->remedy, sizeof f->remedy, "%s", info->remedy);
     f->status = status;
@@ -315,12 +316,18 @@ static int keep_if(const struct msi_comm *comm, int *ranks, int n,
     return kept ? kept : n;
 }
 
-/* The ranks that a collective waits for, of which at most some are listed. */
+/* The ranks that a collective waits for. */
 struct late {
-    bool came;    /* all ranks have reached it; these have not finished their part */
-    int n, first; /* how many, and the first of them */
-    char list[800];
+    bool came;                 /* all ranks have reached it; these have not finished their part */
+    int first;                 /* the first of them in the group; -1: none */
+    struct msi_rank_list list; /* by their ranks in the world */
 };
+
+static void add_late(struct msi_comm *comm, int rank, struct late *late) {
+    char who[200];
+    if (late->first < 0) late->first = rank;
+    msi_rank_list_add(&late->list, msi_comm_global(comm, rank), msi_comm_show(comm, rank, who, sizeof who));
+}
 
 /* Finds the ranks, without those that wait themselves. ask: also asks the store. Returns how many. */
 static int find_causes(struct msi_comm *comm, const struct mst_work *work, bool ask, int *ranks,
@@ -346,30 +353,29 @@ static int find_causes(struct msi_comm *comm, const struct mst_work *work, bool 
 static void find_late(struct msi_comm *comm, const struct mst_work *work, bool ask, int most,
                       struct late *late) {
     int *ranks = malloc((size_t)comm->size * sizeof *ranks);
-    *late = (struct late){.first = -1};
-    if (!ranks) return;
-    int n = find_causes(comm, work, ask, ranks, late), listed = n < most ? n : most;
-    char who[200];
-    size_t used = 0, size = sizeof late->list;
-    for (int i = 0; i < listed && used < size; i++)
-        used += (size_t)snprintf(late->list + used, size - used, "%s%s", i ? ", " : "",
-                                 msi_comm_show(comm, ranks[i], who, sizeof who));
-    if (n > listed && used < size) snprintf(late->list + used, size - used, " and %d more", n - listed);
-    late->n = n;
-    late->first = n ? ranks[0] : -1;
+    late->first = -1;
+    late->came = false;
+    msi_rank_list_init(&late->list, most);
+    int n = ranks ? find_causes(comm, work, ask, ranks, late) : 0;
+    for (int i = 0; i < n; i++) add_late(comm, ranks[i], late);
     free(ranks);
 }
 
 mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
     struct late late;
     char group[96];
-    find_late(comm, work, true, work->op.name_first ? 1 : LISTED_MOST, &late);
+    find_late(comm, work, true, work->op.name_first ? 1 : MSI_RANKS_LISTED, &late);
+    const struct msi_rank_list *list = &late.list;
     /* a rank that came may itself wait for another */
-    *culprit = late.came && late.n > 1 ? -1 : late.first;
-    return msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
-                    "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (late.came ? 0 : late.n),
-                    comm->size, msi_comm_show(comm, -1, group, sizeof group), work->op.name,
-                    late.came ? "not finished" : "missing", late.n ? late.list : "none is known");
+    bool several = late.came && list->n > 1;
+    *culprit = several ? -1 : late.first;
+    mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                             "%d of %d ranks of %s reached %s in time; %s: %s",
+                             comm->size - (late.came ? 0 : list->n), comm->size,
+                             msi_comm_show(comm, -1, group, sizeof group), work->op.name,
+                             late.came ? "not finished" : "missing", list->n ? list->text : "none is known");
+    msi_blame_missing(st, &list->ranks);
+    return several ? msi_blame(st, -1) : st;
 }
 
 int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size) {
@@ -386,17 +392,18 @@ int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char
 mst_status msi_comm_say_not_done(const struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     const struct mst_work *active = work; /* collectives run one after the other */
-    struct late late = {.first = msi_comm_peer(work)};
+    struct late late = {.first = -1};
+    msi_rank_list_init(&late.list, MSI_RANKS_LISTED);
     if (!msi_op_is_message(&work->op)) {
         active = msi_comm_next_active(comm, NULL);
-        if (active && active->begun) find_late(comm, active, false, LISTED_MOST, &late);
-    } else if (late.first >= 0) {
-        late.n = 1;
-        msi_comm_show(comm, late.first, late.list, sizeof late.list);
+        if (active && active->begun) find_late(comm, active, false, MSI_RANKS_LISTED, &late);
+    } else if (msi_comm_peer(work) >= 0) {
+        add_late(comm, msi_comm_peer(work), &late);
     }
     mst_status st = msi_fail(MST_ERR_TIMEOUT, "wait again, or give .timeout_ms", "%s is not done yet%s%s",
-                             work->op.name, late.list[0] ? "; it waits for " : "", late.list);
-    return msi_blame(st, late.n == 1 ? msi_comm_global(comm, late.first) : -1);
+                             work->op.name, late.list.n ? "; it waits for " : "", late.list.text);
+    msi_blame_missing(st, &late.list.ranks);
+    return late.list.n == 1 ? st : msi_blame(st, -1);
 }
 
 /* "mst_send of 4 f32 with tag 7 at train.c:33" */
@@ -410,18 +417,20 @@ static void show_message(const struct msi_op *op, char *out, size_t size) {
 }
 
 void msi_comm_write_slow(struct msi_comm *comm, struct mst_work *work) {
-    struct late late = {.list = "any rank"};
+    struct late late = {.first = -1};
     char call[300], group[96];
     int peer = msi_comm_peer(work);
     if (!msi_op_is_message(&work->op)) {
         msi_call_signature_show(&work->op.signature, call, sizeof call);
-        find_late(comm, work, true, LISTED_MOST, &late);
+        find_late(comm, work, true, MSI_RANKS_LISTED, &late);
     } else {
         show_message(&work->op, call, sizeof call);
-        if (peer >= 0) msi_comm_show(comm, peer, late.list, sizeof late.list);
+        msi_rank_list_init(&late.list, MSI_RANKS_LISTED);
+        if (peer >= 0) add_late(comm, peer, &late);
     }
+    const char *others = msi_op_is_message(&work->op) ? "any rank" : "the other ranks";
     msi_slow_write(&work->slow, work->wait.deadline, call, msi_comm_show(comm, -1, group, sizeof group),
-                   late.list[0] ? late.list : "the other ranks");
+                   late.list.n ? late.list.text : others);
 }
 
 /* The lost ranks of the group, as far as this rank knows. */

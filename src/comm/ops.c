@@ -40,7 +40,7 @@ void msi_comm_end(struct mst_work *work) {
     msi_list_remove(&work->node);
     msi_comm_trace_end(work);
     if (work->failure.status != MST_OK) note_failure(work);
-    if (work->callback)
+    if (work->callbacks)
         msi_list_push(&work->comm->ops.ended, &work->node);
     else
         msi_comm_finish_op(work);

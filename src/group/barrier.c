@@ -87,7 +87,7 @@ static mst_status explain_stall(const mst_group *group) {
                   "%d of %d ranks of %s arrived in time; missing: %s", group->size - late.n, group->size,
                   msi_group_show(group, show, sizeof show),
                   late.n ? late.text : "none, but the answer of the store was late");
-    return msi_blame(st, late.first);
+    return msi_blame_missing(st, &late.ranks);
 }
 
 /*

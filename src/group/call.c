@@ -50,6 +50,7 @@ enum {
     OUT_SPLITS = 512,
     SENDER = 1024,
     MESSAGE = 2048,
+    DTYPES = 4096,
     REDUCTION = OP | DETERMINISTIC | FACTOR,
 };
 
@@ -82,14 +83,15 @@ __attribute__((noinline)) static unsigned given_options(const mst_call *o) {
     return bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) | bit(o->deterministic, DETERMINISTIC) |
            bit(o->wait_all_ranks, WAIT_ALL_RANKS) | bit(o->factor != 0, FACTOR) | bit(o->in, IN) |
            bit(o->counts, COUNTS) | bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) |
-           bit(o->sender, SENDER) | bit(o->message, MESSAGE);
+           bit(o->sender, SENDER) | bit(o->message, MESSAGE) | bit(o->dtypes, DTYPES);
 }
 
 /* Are all options of single calls zero, except .op, .root and .tag where the kind uses them? */
 static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
     unsigned used = used_options[kind];
     uintptr_t rare = (uintptr_t)o->in | (uintptr_t)o->counts | (uintptr_t)o->in_splits |
-                     (uintptr_t)o->out_splits | (uintptr_t)o->sender | (uintptr_t)o->message;
+                     (uintptr_t)o->out_splits | (uintptr_t)o->sender | (uintptr_t)o->message |
+                     (uintptr_t)o->dtypes;
     unsigned flags = (unsigned)o->deterministic | (unsigned)o->wait_all_ranks;
     unsigned numbers = (used & OP ? 0 : (unsigned)o->op) | (used & ROOT ? 0 : (unsigned)o->root) |
                        (used & TAG ? 0 : (unsigned)o->tag);
@@ -100,9 +102,9 @@ static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
 
 /* Not inline, as msi_fail_not_member. */
 __attribute__((noinline, cold)) static mst_status fail_unused(const char *name, unsigned unused) {
-    static const char *const names[] = {"op",     "root",   "tag",    "deterministic", "wait_all_ranks",
-                                        "factor", "in",     "counts", "in_splits",     "out_splits",
-                                        "sender", "message"};
+    static const char *const names[] = {"op",     "root",    "tag",    "deterministic", "wait_all_ranks",
+                                        "factor", "in",      "counts", "in_splits",     "out_splits",
+                                        "sender", "message", "dtypes"};
     return msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .%s", name,
                     names[__builtin_ctz(unused)]);
 }

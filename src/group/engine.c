@@ -248,6 +248,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
                                        .config = {.endpoint = &world->endpoint,
                                                   .tuning = &world->tuning,
                                                   .slow_s = world->slow_s,
+                                                  .spin_us = world->spin_us,
                                                   .sockets = world->streams,
                                                   .world_size = world->size,
                                                   .local_rank = members->members[world->rank].local_rank,
@@ -330,6 +331,17 @@ mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_com
     if (st == MST_OK) atomic_store_explicit(kept, *comm, memory_order_release);
     pthread_mutex_unlock(&making);
     return st;
+}
+
+/* Callbacks may make a communicator meanwhile. */
+void msi_group_drain_callbacks(mst_group *group) {
+    for (int i = 0, n = 1; i < n; i++) {
+        pthread_mutex_lock(&making);
+        n = group->n_comms;
+        struct msi_comm *comm = i < n ? group->comms[i].comm : NULL;
+        pthread_mutex_unlock(&making);
+        if (comm) msi_comm_drain_callbacks(comm);
+    }
 }
 
 /* The memory of the buffer decides; a call without a buffer uses the backend for the host, if there is

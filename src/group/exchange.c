@@ -128,7 +128,7 @@ static mst_status say_late(const struct exchange *e) {
         msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
                  "%d of %d ranks of %s reached mst_set_backend in time; missing: %s", group->size - late.n,
                  group->size, msi_group_show(group, show, sizeof show), late.n ? late.text : "none any more");
-    return msi_blame(st, late.first);
+    return msi_blame_missing(st, &late.ranks);
 }
 
 static void write_slow(const struct exchange *e, struct msi_slow *slow, int64_t deadline) {

@@ -196,6 +196,7 @@ mst_status msi_group_refuse(const mst_group *group) {
 void msi_group_end(mst_group **handle) {
     mst_group *group = *handle ? msi_group_of(*handle) : NULL;
     if (group) {
+        msi_group_drain_callbacks(group);
         msi_group_leave(group);
         msi_group_free(group);
     }

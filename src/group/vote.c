@@ -148,7 +148,7 @@ static mst_status say_late(struct vote_state *s) {
                   "%d of %d ranks of %s reached %s in time or are lost; missing: %s", group->size - late.n,
                   group->size, msi_group_show(group, show, sizeof show), s->vote->call,
                   late.n ? late.text : "none any more");
-    return msi_blame(st, late.first);
+    return msi_blame_missing(st, &late.ranks);
 }
 
 static int first_lost(const mst_group *group) {

@@ -131,6 +131,7 @@ static mst_status number_rank(struct msi_world *world, const struct msi_settings
     world->forks = msi_forks();
     world->linger_ms = settings->store_linger_ms;
     world->slow_s = settings->slow_s;
+    world->spin_us = settings->spin_us;
     world->streams = (int)settings->tcp_streams;
     world->spec.rank_0 = world->rank_0;
     msi_random(&world->spec.nonce, sizeof world->spec.nonce);
@@ -400,6 +401,11 @@ static void close_world(struct msi_world *world, msi_printer print, bool ends) {
         set_leave_by(world, REPORT_MS);
     msi_world_leave(world, ends);
     release(world);
+}
+
+void msi_world_drain_callbacks(struct msi_world *world) {
+    for (const struct msi_list *at = world->groups.next; at != &world->groups; at = at->next)
+        msi_group_drain_callbacks(msi_container(at, mst_group, node));
 }
 
 void msi_world_close(struct msi_world *world, msi_printer print) {

@@ -53,6 +53,7 @@ struct msi_world {
     int forks;                    /* msi_forks() at the opening: a forked child is not a rank */
     int streams;                  /* connections between two ranks of different hosts; 0: automatic */
     int64_t slow_s;               /* MUSTER_SLOW_S */
+    int64_t spin_us;              /* MUSTER_SPIN_US */
     int64_t linger_ms; /* how long the rank that hosts the store waits for the others before it ends */
     struct msi_members members;
     struct msi_endpoint endpoint; /* for ranks of other hosts */
@@ -203,6 +204,9 @@ mst_status msi_group_check_ranks(int *ranks, int n, int world_size);
 mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait);
 /* The same for the order of its ranks. */
 mst_status msi_group_declare_order(mst_group *group, const struct msi_wait *wait);
+/* Wait for callbacks of works that may wait, before the group or world ends: they may use it. */
+void msi_group_drain_callbacks(mst_group *group);
+void msi_world_drain_callbacks(struct msi_world *world);
 void msi_group_free(mst_group *group);
 
 /* The group of a handle; NULL: it has ended, or the handle is invalid. */

@@ -12,6 +12,12 @@ struct msi_wait {
     mst_cancel *cancel; /* may be NULL */
 };
 
+/* Of a call whose .timeout_ms may be 0, which stands for the given deadline, or MST_NOW. */
+static inline struct msi_wait msi_wait_of(int timeout_ms, int64_t deadline, mst_cancel *cancel) {
+    if (timeout_ms) deadline = timeout_ms == MST_NOW ? msi_now() : msi_deadline(timeout_ms);
+    return (struct msi_wait){deadline, cancel};
+}
+
 /*
  * Waits until fd has one of poll's events, the deadline passes or the token is cancelled: MST_OK,
  * MST_ERR_TIMEOUT or MST_ERR_CANCELLED. what describes the activity in the message. fd -1: waits only for

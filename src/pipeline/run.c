@@ -83,7 +83,7 @@ static mst_status wait_ms(const mst_pipeline *p, mst_work *work, int ms) {
     struct msi_wait wait = {msi_deadline(ms), p->run.cancel};
     msi_call_begin("mst_wait", &p->run.site, p->rank);
     uint64_t entered = msi_call_enter(0, 0, 0);
-    return msi_call_leave(entered, msi_comm_finish(work, &wait));
+    return msi_call_leave(entered, msi_comm_finish(work, &wait, false));
 }
 
 /* After some time, publishes which rank this one waits for. */

@@ -16,6 +16,11 @@ static void some_are_named_and_all_counted(void **state) {
         assert_int_equal(list.first, 7);
     }
     assert_string_equal(list.text, texts[4]);
+    assert_int_equal(list.ranks.n, 4);
+    assert_int_equal(list.ranks.ranks[3], 10);
+    for (int i = 4; i < MSI_RANKS_MOST + 5; i++) msi_rank_list_add(&list, 7 + i, "e");
+    assert_int_equal(list.n, MSI_RANKS_MOST + 5);
+    assert_int_equal(list.ranks.n, MSI_RANKS_MOST);
 }
 
 /* The memory behind the text stays as it was. */

@@ -141,7 +141,7 @@ static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
     work->seq = 0;
     work->op_trace.on = 0;
     work->failure.status = MST_OK;
-    work->callback = NULL;
+    work->callbacks = NULL;
     work->timeout_ms = timeout_ms;
     work->wait = (struct msi_wait){MSI_NO_DEADLINE, cancel};
 }
@@ -208,8 +208,10 @@ mst_status msi_comm_abort(struct msi_comm *comm, int cause, const char *own, con
     struct msi_failure theirs = {.status = MST_ERR_PEER_LOST,
                                  .culprit = MSI_BLAMES_ABORT - (cause < 0 ? 0 : 1 + cause)};
     if (!atomic_load_explicit(&comm->abort.known, memory_order_relaxed)) { /* else it is repeated */
-        *f = (struct msi_failure){MST_ERR_CANCELLED, comm->rank, msi_comm_global(comm, comm->rank), "",
-                                  "destroy the group, and create another one"};
+        *f = (struct msi_failure){.status = MST_ERR_CANCELLED,
+                                  .culprit = comm->rank,
+                                  .global = msi_comm_global(comm, comm->rank),
+                                  .remedy = "destroy the group, and create another one"};
         msi_copy_text(f->message, sizeof f->message, own);
     }
     msi_copy_text(theirs.message, sizeof theirs.message, others);

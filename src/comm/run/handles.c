@@ -1,4 +1,4 @@
-/* handles.c - what programs do with their handles of works: wait, test, get the result, free. See comm.h. */
+/* handles.c - what programs do with a work: wait, test, get the result, free. See comm.h and combined.c. */
 #include "base/handles.h"
 #include "base/error.h"
 #include "comm/comm_internal.h"
@@ -15,8 +15,8 @@ static bool sleep_until_changed(struct msi_comm *comm, const struct msi_wait *wa
     return msi_now() < wait->deadline;
 }
 
-static mst_status refuse_handle(void) {
-    return msi_fail(MST_ERR_STATE, "wait for each work once, or free it, while its group exists",
+mst_status msi_refuse_handle(void) {
+    return msi_fail(MST_ERR_STATE, "release a work once; wait with .keep to use it again",
                     "the work was waited for or freed before, or its group was destroyed");
 }
 
@@ -75,7 +75,8 @@ static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, cons
 }
 
 /* Another thread may wait for the same one, and be first. */
-mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const struct msi_wait *wait) {
+mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const struct msi_wait *wait,
+                             bool keep) {
     struct msi_comm *comm = work->comm;
     mst_status st = MST_OK;
     struct msi_idle idle = {0};
@@ -98,23 +99,14 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
         if (!msi_comm_is_over(work) && st == MST_OK && msi_wait_cancelled(wait))
             st = msi_fail(MST_ERR_CANCELLED, NULL, "waiting for %s was cancelled", work->op.name);
     }
-    if (!is_held(work, generation)) return refuse_handle();
+    if (!is_held(work, generation)) return msi_refuse_handle();
     if (!msi_comm_is_over(work)) {
         msi_op_trace_leave(&work->op_trace);
         return st;
     }
     st = msi_comm_explain(work);
-    take_back(work);
+    if (!keep) take_back(work);
     return st;
-}
-
-mst_status msi_comm_finish(mst_work *handle, const struct msi_wait *wait) {
-    struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
-    struct msi_comm *comm = work->comm;
-    mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait);
-    msi_comm_unlock(comm);
-    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
 }
 
 /* Is the operation over? Advances it if not. */
@@ -128,9 +120,9 @@ static bool test_locked(struct mst_work *work) {
     return msi_comm_is_over(work);
 }
 
-mst_status msi_comm_test(mst_work *handle, bool *done) {
+mst_status msi_one_test(mst_work *handle, bool *done) {
     struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
+    if (!work) return msi_refuse_handle();
     struct msi_comm *comm = work->comm;
     *done = test_locked(work);
     msi_comm_unlock(comm);
@@ -139,24 +131,40 @@ mst_status msi_comm_test(mst_work *handle, bool *done) {
 
 /* What a look at several handles found. A handle that is invalid counts as done. */
 struct look {
-    size_t done, pending; /* index of the first that is done, and of the first that is not; n: none */
-    bool threads;         /* every communicator with a pending operation has its thread */
+    size_t done;       /* index of the first that is done; n: none */
+    mst_work *pending; /* an operation that is not; NULL: all are done */
+    bool threads;      /* every communicator with a pending operation has its thread */
 };
+
+/* Advances one operation; false: it is not done. */
+static bool look_at_one(mst_work *handle, struct look *look) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return true;
+    struct msi_comm *comm = work->comm;
+    bool done = test_locked(work);
+    if (!done) {
+        look->pending = handle;
+        look->threads &= msi_comm_has_thread(comm);
+    }
+    msi_comm_unlock(comm);
+    return done;
+}
+
+/* The same for a handle that may stand for several. */
+static bool look_at_handle(mst_work *handle, struct look *look) {
+    struct msi_combined *combined = msi_combined_get(handle);
+    if (!combined) return look_at_one(handle, look);
+    bool done = true;
+    for (size_t i = combined->n; i-- > 0;) done &= look_at_one(combined->parts[i], look);
+    msi_combined_put(combined);
+    return done;
+}
 
 /* Advances all operations. */
 static struct look look_at(mst_work *const *handles, size_t n) {
-    struct look look = {n, n, true};
-    for (size_t i = n; i-- > 0;) {
-        struct mst_work *work = handles[i] ? lookup_locked(handles[i]) : NULL;
-        struct msi_comm *comm = work ? work->comm : NULL;
-        if (work && !test_locked(work)) {
-            look.pending = i;
-            look.threads &= msi_comm_has_thread(comm);
-        } else if (handles[i]) {
-            look.done = i;
-        }
-        if (comm) msi_comm_unlock(comm);
-    }
+    struct look look = {n, NULL, true};
+    for (size_t i = n; i-- > 0;)
+        if (handles[i] && look_at_handle(handles[i], &look)) look.done = i;
     return look;
 }
 
@@ -201,36 +209,47 @@ mst_status msi_comm_await(mst_work *const *handles, size_t n, const struct msi_w
                           size_t *done) {
     struct msi_idle idle = {0};
     struct look look = look_at(handles, n);
-    size_t traced = n;
+    mst_work *traced = NULL;
     mst_status st = MST_OK;
-    while (all ? look.pending < n : look.done == n) {
-        st = check_wait(wait, handles[look.pending]);
+    while (all ? look.pending != NULL : look.done == n) {
+        st = check_wait(wait, look.pending);
         if (st != MST_OK) break;
         if (!idle.since) idle.since = msi_now();
-        if (traced != look.pending) trace_wait(handles[look.pending], true);
+        if (traced != look.pending) trace_wait(look.pending, true);
         traced = look.pending;
-        if (look.threads && !msi_comm_is_patient(&idle)) nap(handles[look.pending]);
+        if (look.threads && !msi_comm_is_patient(&idle)) nap(look.pending);
         look = look_at(handles, n);
     }
-    if (traced < n) trace_wait(handles[traced], false);
+    if (traced) trace_wait(traced, false);
     *done = look.done;
     return st;
 }
 
-mst_status msi_comm_result(mst_work *handle) {
+mst_status msi_one_finish(mst_work *handle, const struct msi_wait *wait, bool keep) {
     struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
+    if (!work) return msi_refuse_handle();
+    struct msi_comm *comm = work->comm;
+    mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait, keep);
+    msi_comm_unlock(comm);
+    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
+}
+
+mst_status msi_refuse_result(void) {
+    return msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
+}
+
+mst_status msi_one_result(mst_work *handle) {
+    struct mst_work *work = lookup_locked(handle);
+    if (!work) return msi_refuse_handle();
     msi_comm_help(work->comm);
-    mst_status st = msi_comm_is_over(work)
-                        ? msi_comm_explain(work)
-                        : msi_fail(MST_ERR_STATE, "wait for it, or test it first", "it is not done yet");
+    mst_status st = msi_comm_is_over(work) ? msi_comm_explain(work) : msi_refuse_result();
     msi_comm_unlock(work->comm);
     return st;
 }
 
-mst_status msi_comm_abandon(mst_work *handle) {
+mst_status msi_one_abandon(mst_work *handle) {
     struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
+    if (!work) return msi_refuse_handle();
     take_back(work);
     msi_comm_unlock(work->comm);
     return MST_OK;
@@ -238,7 +257,7 @@ mst_status msi_comm_abandon(mst_work *handle) {
 
 mst_status msi_comm_withdraw(mst_work *handle) {
     struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
+    if (!work) return msi_refuse_handle();
     struct msi_comm *comm = work->comm;
     if (!work->done) {
         mst_status st = msi_fail(MST_ERR_CANCELLED, NULL, "another message of the batch has failed");
@@ -252,21 +271,18 @@ mst_status msi_comm_withdraw(mst_work *handle) {
 
 mst_status msi_comm_leave(mst_work *handle) {
     struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
+    if (!work) return msi_refuse_handle();
     mst_status st = work->done ? msi_comm_explain(work) : MST_OK;
     take_back(work);
     msi_comm_unlock(work->comm);
     return st;
 }
 
-mst_status msi_comm_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg) {
+mst_status msi_one_on_done(mst_work *handle, void (*callback)(mst_status, void *), void *arg, bool may_wait) {
     struct mst_work *work = lookup_locked(handle);
-    if (!work) return refuse_handle();
-    bool done = work->done || work->comm->callbacks.work == work;
-    mst_status status = work->failure.status;
-    work->callback = callback;
-    work->arg = arg;
-    msi_comm_unlock(work->comm);
-    if (done) msi_comm_tell(callback, status, arg);
-    return MST_OK;
+    if (!work) return msi_refuse_handle();
+    struct msi_comm *comm = work->comm;
+    mst_status st = msi_comm_add_callback(work, callback, arg, may_wait);
+    msi_comm_unlock(comm);
+    return st;
 }

@@ -6,56 +6,7 @@
 #include "os/thread.h"
 #include "prof/flight/dump.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-
-static _Thread_local int callbacks;  /* callbacks that this thread is in */
-static _Atomic int callbacks_of_all; /* callbacks that all threads are in; cheaper to read */
-
-void msi_comm_tell(void (*callback)(mst_status, void *), mst_status status, void *arg) {
-    atomic_fetch_add_explicit(&callbacks_of_all, 1, memory_order_relaxed); /* only this thread must see it */
-    callbacks++;
-    callback(status, arg);
-    callbacks--;
-    atomic_fetch_sub_explicit(&callbacks_of_all, 1, memory_order_relaxed);
-}
-
-/* Without the lock, since writing a file takes time. */
-static void write_flight(struct msi_comm *comm) {
-    if (!msi_flight_is_noted()) return;
-    msi_comm_unlock(comm);
-    msi_flight_keep();
-    msi_comm_lock(comm);
-}
-
-/* Callbacks run one after the other and without the lock: they may begin operations and free works. */
-static void run_callbacks(struct msi_comm *comm) {
-    write_flight(comm);
-    if (comm->callbacks.running) return; /* the thread that runs callbacks runs these too */
-    comm->callbacks.running = true;
-    comm->callbacks.thread = pthread_self();
-    while (!msi_list_empty(&comm->ops.ended)) {
-        struct mst_work *work = msi_container(comm->ops.ended.next, struct mst_work, node);
-        msi_list_remove(&work->node);
-        comm->callbacks.work = work;
-        msi_comm_unlock(comm);
-        msi_comm_tell(work->callback, work->failure.status, work->arg);
-        msi_comm_lock(comm);
-        msi_comm_finish_op(work);
-    }
-    comm->callbacks.work = NULL;
-    comm->callbacks.running = false;
-}
-
-bool msi_comm_in_callback(void) {
-    return atomic_load_explicit(&callbacks_of_all, memory_order_relaxed) && callbacks > 0;
-}
-
-mst_status msi_comm_refuse_waiting(void) {
-    return msi_fail(MST_ERR_STATE,
-                    "start it with .work in the callback, or wait after the callback has returned",
-                    "a callback of a work cannot wait");
-}
 
 bool msi_comm_is_over(const struct mst_work *work) {
     const struct msi_comm *comm = work->comm;
@@ -70,7 +21,7 @@ static void wake(struct msi_comm *comm) {
 bool msi_comm_help(struct msi_comm *comm) {
     bool moved = msi_comm_advance(comm);
     if (moved) wake(comm);
-    run_callbacks(comm);
+    msi_comm_run_callbacks(comm);
     return moved;
 }
 
@@ -111,7 +62,7 @@ static void *run_thread(void *context) {
             idle = (struct msi_idle){0};
             msi_wait_report_withdraw(comm);
         }
-        run_callbacks(comm);
+        msi_comm_run_callbacks(comm);
         if (comm->ending) break;
         if (msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages)) {
             bool (*watch)(struct msi_comm *) = comm->engine->watch_streams;
@@ -121,7 +72,7 @@ static void *run_thread(void *context) {
             msi_comm_idle(comm, &idle, true);
         }
     }
-    run_callbacks(comm);
+    msi_comm_run_callbacks(comm);
     msi_comm_unlock(comm);
     return NULL;
 }
@@ -134,26 +85,6 @@ static mst_status start_thread(struct msi_comm *comm) {
     if (!error) return MST_OK;
     comm->threaded = false;
     return msi_fail_errno(error, "cannot start a thread for non-blocking operations");
-}
-
-static void invalidate(struct msi_list *list) {
-    for (struct msi_list *at = list->next; at != list; at = at->next)
-        msi_container(at, struct mst_work, node)->held = false;
-}
-
-static void call_off(const struct msi_list *list) {
-    for (const struct msi_list *at = list->next; at != list; at = at->next) {
-        const struct mst_work *work = msi_container(at, const struct mst_work, node);
-        if (work->callback) msi_comm_tell(work->callback, MST_ERR_STATE, work->arg);
-    }
-}
-
-/* A callback that uses its work gets MST_ERR_STATE: the operations must not advance meanwhile. */
-void msi_comm_call_off(struct msi_comm *comm) {
-    invalidate(&comm->ops.queue);
-    invalidate(&comm->ops.messages);
-    call_off(&comm->ops.queue);
-    call_off(&comm->ops.messages);
 }
 
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status) {
@@ -174,7 +105,7 @@ mst_status msi_comm_begin_here(struct mst_work *work) {
 static mst_status wait_threaded(struct mst_work *work) {
     struct msi_wait wait = {INT64_MAX, NULL}; /* the operation's own deadline ends it */
     work->held = true;
-    return msi_comm_wait_for(work, work->generation, &wait);
+    return msi_comm_wait_for(work, work->generation, &wait, false);
 }
 
 /* Advances a blocking operation on this thread until it is done, or until another thread comes. */
@@ -243,7 +174,7 @@ static mst_status submit(struct mst_work *work) {
     wake(comm);
     msi_comm_advance(comm);
     msi_condition_tell(&comm->changed);
-    run_callbacks(comm);
+    msi_comm_run_callbacks(comm);
     return MST_OK;
 }
 

@@ -4,6 +4,10 @@
  *   spin    while an answer is likely sooner than a system call takes; once only if oversubscribed
  *   yield   for some milliseconds: another rank may need this processor
  *   sleep   until another rank wakes this one, a process ends, a connection is ready, or some ms passed
+ *
+ * A yield that takes long has given the processor to a thread that computes. The scheduler lets a thread
+ * that yields wait for a whole time slice of the other one, but runs a thread that was asleep soon after it
+ * is woken. So for a while waits sleep instead of yielding. MUSTER_SPIN_US sets the time before a sleep.
  */
 #include "base/error.h"
 #include "comm/comm_internal.h"
@@ -26,7 +30,9 @@ enum {
     NAP_NS = 100000,
     /* An engine with a descriptor has threads of its own, which need the processor. */
     WOKEN_NS = 20000,
-    SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
+    SPIN_NS = 10000,           /* before the thread yields, if the clock measures the wait */
+    CROWDED_NS = 300000,       /* a yield that takes longer has met a thread that computes, … */
+    CROWDED_FOR_NS = 20000000, /* … which counts for that long */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
     ASK_NS = 40000000,       /* before the first question to the store */
@@ -374,12 +380,22 @@ static bool must_help(const struct msi_comm *comm) {
 /* Other threads must get a chance. */
 static void pause_a_little(struct msi_comm *comm, bool yield) {
     bool let_go = comm->threaded || yield || msi_lock_is_awaited(&comm->lock);
+    int64_t before = yield ? msi_now() : 0, after = 0;
     if (let_go) msi_comm_unlock(comm);
-    if (yield)
+    if (yield) {
         sched_yield();
-    else
+        after = msi_now();
+    } else {
         msi_relax();
+    }
     if (let_go) msi_comm_lock(comm);
+    if (after - before > CROWDED_NS) comm->waiting.crowded_until = after + CROWDED_FOR_NS;
+}
+
+/* How long a wait yields before it sleeps. */
+static int64_t yield_ns(const struct msi_comm *comm, int64_t now) {
+    if (comm->config.spin_us) return comm->config.spin_us * 1000;
+    return now < comm->waiting.crowded_until ? 0 : YIELD_NS;
 }
 
 static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct msi_idle *idle) {
@@ -448,14 +464,16 @@ void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep)
         pause_a_little(comm, false);
         return;
     }
-    if (idle->turns % LOOK_EVERY && idle->since == 0) {
+    bool crowded = comm->waiting.crowded_until != 0;
+    if (!crowded && idle->turns % LOOK_EVERY && idle->since == 0) {
         pause_a_little(comm, true);
         return;
     }
     int64_t now = msi_now();
     if (idle->since == 0) idle->since = idle->asked = now;
     if (!msi_comm_next_active(comm, NULL) || look_around(comm, idle, now)) return;
-    if (!may_sleep || now - idle->since < YIELD_NS)
+    if (crowded && now >= comm->waiting.crowded_until) comm->waiting.crowded_until = 0;
+    if (!may_sleep || now - idle->since < yield_ns(comm, now))
         pause_a_little(comm, true);
     else
         sleep_idle(comm, idle);

@@ -114,7 +114,8 @@ static void find_absent(struct msi_module *m, struct msi_rank_list *absent) {
         struct msi_reader reader = msi_reader(x.reply.data, x.reply.len);
         bool there = st == MST_OK && msi_value_or_none(msi_read_str(&reader)).n > 0;
         msi_store_rpc_free(&x, 1);
-        if (!there) msi_rank_list_add(absent, r, msi_comm_show(comm, r, who, sizeof who));
+        if (!there)
+            msi_rank_list_add(absent, msi_comm_global(comm, r), msi_comm_show(comm, r, who, sizeof who));
     }
 }
 
@@ -128,7 +129,7 @@ static mst_status say_absent(struct msi_module *m) {
                              "%d of %d ranks of %s reached the opening of backend '%s' in time; missing: %s",
                              comm->size - absent.n, comm->size, msi_comm_show(comm, -1, group, sizeof group),
                              m->table->name, absent.n ? absent.text : "none any more");
-    return absent.n ? msi_blame(st, msi_comm_global(comm, absent.first)) : st;
+    return msi_blame_missing(st, &absent.ranks);
 }
 
 static void write_slow(struct msi_module *m, struct msi_slow *slow, int64_t deadline) {
