@@ -27,7 +27,12 @@ extern "C" {
     X(14, U64, 8, "u64")                                                                                     \
     X(15, BOOL, 1, "bool")                                                                                   \
     X(16, C64, 8, "c64")                                                                                     \
-    X(17, C128, 16, "c128")
+    X(17, C128, 16, "c128")                                                                                  \
+    X(18, BITS8, 1, "bits8")                                                                                 \
+    X(19, BITS16, 2, "bits16")                                                                               \
+    X(20, BITS32, 4, "bits32")                                                                               \
+    X(21, BITS64, 8, "bits64")                                                                               \
+    X(22, BITS128, 16, "bits128")
 
 #define MST_DTYPE_ENTRY(number, name, bytes, text) MST_##name = (number),
 typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_dtype;
@@ -36,7 +41,8 @@ typedef enum mst_dtype { MST_DTYPE_TABLE(MST_DTYPE_ENTRY) MST_DTYPE_COUNT } mst_
 /*
  * f8e4m3 is the variant without infinities (OCP E4M3, torch's float8_e4m3fn): overflow becomes NaN.
  * A bool is one byte, 0 or 1; any other value counts as 1. A c64 is two f32, a c128 two f64: the real and the
- * imaginary part, as complex float and complex double of C.
+ * imaginary part, as complex float and complex double of C. The bits types are opaque: muster moves them, and
+ * only operations of mst_op_create reduce them.
  */
 
 /*  X(number, name, text) */

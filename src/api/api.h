@@ -18,4 +18,7 @@ mst_status msi_all_gather_as(const char *name, void *out, const void *in, size_t
 mst_status msi_check_pair(const struct msi_call *call, enum msi_kind kind, const void *out, const void *in,
                           size_t count);
 
+/* gather and scatter: fails if count is not the length of this rank's own block. */
+mst_status msi_check_own_count(const struct msi_call *call, size_t count);
+
 #endif

@@ -152,8 +152,7 @@ struct pair {
     mst_dtype dtype;
 };
 
-/* gather and scatter: count is this rank's block also with .counts. */
-static mst_status check_own_count(const struct msi_call *call, size_t count) {
+mst_status msi_check_own_count(const struct msi_call *call, size_t count) {
     const size_t *counts = call->options->counts;
     int me = call->group->rank;
     if (!counts || counts[me] == count) return MST_OK;
@@ -174,7 +173,7 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
     const char *name = p->name ? p->name : msi_kind_names[kind];
     mst_status st = msi_call_open_as(p->alias ? p->alias : name, kind, given, &call);
     if (st == MST_OK) st = msi_call_blocks(&call, call.options->counts, p->count, p->dtype);
-    if (st == MST_OK) st = check_own_count(&call, p->count);
+    if (st == MST_OK) st = msi_check_own_count(&call, p->count);
     bool gather = kind == MSI_KIND_GATHER, scatter = kind == MSI_KIND_SCATTER;
     if (st == MST_OK && (gather || scatter)) st = msi_call_root(&call);
     bool rooted_elsewhere = st == MST_OK && call.root >= 0 && call.root != call.group->rank;

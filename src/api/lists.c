@@ -61,6 +61,55 @@ mst_status mst_reduce_scatter_with(void *out, const void *const *ins, size_t cou
     return submit(&call);
 }
 
+/* Only the root has a list; its entry for each rank. */
+struct rooted {
+    const char *name, *list_name;
+    const void *const *list;
+    const void *block; /* of this rank */
+    size_t count;
+    mst_dtype dtype;
+};
+
+static mst_status open_rooted(enum msi_kind kind, const struct rooted *r, const mst_call *given,
+                              struct msi_call *call) {
+    mst_status st = msi_call_open_as(r->name, kind, given, call);
+    if (st == MST_OK) st = msi_call_blocks(call, call->options->counts, r->count, r->dtype);
+    if (st == MST_OK) st = msi_check_own_count(call, r->count);
+    if (st == MST_OK) st = msi_call_root(call);
+    if (st == MST_OK && call->root == call->group->rank)
+        st = check_list(r->list_name, r->list, call, r->count, call->options->counts);
+    if (st == MST_OK) st = msi_call_buffer(kind == MSI_KIND_GATHER ? "in" : "out", r->block, r->count);
+    if (st == MST_OK) st = msi_call_alloc(call, r->block);
+    if (st == MST_OK) call->work->op.desc.count = r->count;
+    return st;
+}
+
+mst_status mst_gather_list_with(void *const *outs, const void *in, size_t count, mst_dtype dtype,
+                                const mst_call *given) {
+    struct msi_call call;
+    struct rooted rooted = {"mst_gather_list", "outs", (const void *const *)outs, in, count, dtype};
+    mst_status st = open_rooted(MSI_KIND_GATHER, &rooted, given, &call);
+    if (st != MST_OK) return msi_call_reject(&call, st);
+    mst_backend_op *desc = &call.work->op.desc;
+    desc->in = in;
+    desc->out_list = call.root == call.group->rank ? outs : NULL;
+    desc->out_counts = call.options->counts;
+    return submit(&call);
+}
+
+mst_status mst_scatter_list_with(void *out, const void *const *ins, size_t count, mst_dtype dtype,
+                                 const mst_call *given) {
+    struct msi_call call;
+    struct rooted rooted = {"mst_scatter_list", "ins", ins, out, count, dtype};
+    mst_status st = open_rooted(MSI_KIND_SCATTER, &rooted, given, &call);
+    if (st != MST_OK) return msi_call_reject(&call, st);
+    mst_backend_op *desc = &call.work->op.desc;
+    desc->out = out;
+    desc->in_list = call.root == call.group->rank ? ins : NULL;
+    desc->in_counts = call.options->counts;
+    return submit(&call);
+}
+
 static size_t total(const struct msi_call *call, const size_t *counts, size_t count) {
     size_t sum = 0;
     for (int r = 0; r < call->group->size; r++) sum += counts ? counts[r] : count;
@@ -176,6 +225,10 @@ struct tensors {
     size_t n;
 };
 
+static mst_dtype dtype_of(const struct msi_whole *whole, size_t i) {
+    return whole->options->dtypes ? whole->options->dtypes[i] : whole->dtype;
+}
+
 /* Begins a batch in the communicator of a buffer; NULL: its operations cannot begin together. */
 static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
     struct msi_comm *comm;
@@ -185,12 +238,12 @@ static struct msi_comm *begin_batch(mst_group *group, const void *buffer) {
 }
 
 /* Checks one tensor, as the call that runs its operation does. */
-static mst_status check_tensor(struct msi_call *call, const struct tensors *t, size_t i) {
+static mst_status check_tensor(struct msi_call *call, const struct tensors *t, size_t i, mst_dtype dtype) {
     size_t count = t->counts[i];
     const void *in = t->ins ? t->ins[i] : NULL;
     struct msi_comm *comm;
     mst_memory memory;
-    mst_status st = msi_call_tensor(call, t->in_place ? 1 : (size_t)call->group->size, count, call->dtype);
+    mst_status st = msi_call_tensor(call, t->in_place ? 1 : (size_t)call->group->size, count, dtype);
     if (st == MST_OK && count && !t->outs[i])
         st = msi_fail(MST_ERR_INVALID, NULL, "%s[%zu] is NULL", t->in_place ? "bufs" : "outs", i);
     if (st == MST_OK && count && !t->in_place && !in)
@@ -209,7 +262,7 @@ static mst_status check_coalesced(const struct msi_whole *whole, const struct te
     if (!t->counts) return msi_fail(MST_ERR_INVALID, NULL, "counts is NULL");
     if (!t->in_place && !t->ins) return msi_fail(MST_ERR_INVALID, NULL, "ins is NULL");
     if (whole->group->rank < 0) return msi_fail_not_member(whole->group);
-    for (size_t i = 0; i < t->n && st == MST_OK; i++) st = check_tensor(&call, t, i);
+    for (size_t i = 0; i < t->n && st == MST_OK; i++) st = check_tensor(&call, t, i, dtype_of(whole, i));
     return st;
 }
 
@@ -233,9 +286,9 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
 
 /* The bytes of all tensors, as they are counted for bandwidths. */
 static uint64_t all_bytes(const struct msi_whole *whole, const struct tensors *t) {
-    uint64_t count = 0, ranks = t->in_place ? 1 : (uint64_t)whole->group->size;
-    for (size_t i = 0; i < t->n; i++) count += t->counts[i];
-    return count * ranks * mst_dtype_size(whole->dtype);
+    uint64_t bytes = 0, ranks = t->in_place ? 1 : (uint64_t)whole->group->size;
+    for (size_t i = 0; i < t->n; i++) bytes += t->counts[i] * mst_dtype_size(dtype_of(whole, i));
+    return ranks * bytes;
 }
 
 /* Runs the operations of all tensors; the last one has the profiler's record. */
@@ -254,7 +307,7 @@ static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t
     call->work = work || comm ? &begun : NULL;
     for (size_t i = 0; i < t->n && st == MST_OK; i++) {
         whole->last = i + 1 == t->n;
-        st = t->run(t->outs[i], t->ins ? t->ins[i] : NULL, t->counts[i], whole->dtype, call);
+        st = t->run(t->outs[i], t->ins ? t->ins[i] : NULL, t->counts[i], dtype_of(whole, i), call);
         if (st != MST_OK) break;
         if (last) st = msi_comm_leave(last);
         last = begun;
@@ -263,10 +316,12 @@ static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t
     return conclude(st, last, work, call->stream != NULL);
 }
 
-/* The options are those of a call with one tensor, except .in. */
+/* The options are those of a call with one tensor, except .in, and .dtypes. */
 static mst_status check_options(const char *name, enum msi_kind kind, const mst_call *call) {
+    mst_call others = *call;
+    others.dtypes = NULL;
     mst_status st = msi_call_check_options(name, MSI_KIND_BARRIER, &(mst_call){.in = call->in});
-    return st == MST_OK ? msi_call_check_options(name, kind, call) : st;
+    return st == MST_OK ? msi_call_check_options(name, kind, &others) : st;
 }
 
 static mst_status coalesced(const char *name, const struct tensors *t, mst_dtype dtype,
@@ -276,6 +331,7 @@ static mst_status coalesced(const char *name, const struct tensors *t, mst_dtype
     if (st != MST_OK && given->size == sizeof call) call = *given; /* the group is told */
     call.size = sizeof call;
     options = call;
+    call.dtypes = NULL; /* of the calls with one tensor */
     struct msi_whole whole = {.name = name,
                               .kind = msi_kind_family(t->kind),
                               .dtype = dtype,
@@ -285,7 +341,7 @@ static mst_status coalesced(const char *name, const struct tensors *t, mst_dtype
                               .options = &options,
                               .group = msi_call_group(name, &call.site, call.group)};
     if (!whole.group) return MST_ERR_STATE;
-    if (st == MST_OK) st = check_options(name, t->kind, &call);
+    if (st == MST_OK) st = check_options(name, t->kind, &options);
     if (st == MST_OK) st = check_coalesced(&whole, t);
     if (st != MST_OK)
         return msi_group_reject(whole.group, whole.kind, &(struct msi_op_call){name, call.site}, st);

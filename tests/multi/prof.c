@@ -215,6 +215,8 @@ static void every_list(mst_group *g) {
     const size_t counts[] = {16, 8};
     ONCE(all_gather, mst_all_gather(outs, in, 16, MST_F32, .group = g));
     ONCE(reduce_scatter, mst_reduce_scatter(out, ins, 16, MST_F32, .group = g));
+    ONCE(gather_list, mst_gather_list(outs, in, 16, MST_F32, .group = g));
+    ONCE(scatter_list, mst_scatter_list(out, ins, 16, MST_F32, .group = g));
     ONCE(all_to_all, mst_all_to_all(outs, ins, 16, MST_F32, .group = g));
     ONCE(all_reduce_coalesced, mst_all_reduce_coalesced(outs, counts, 2, MST_F32, .group = g));
     ONCE(broadcast_coalesced, mst_broadcast_coalesced(outs, counts, 2, MST_F32, .group = g));

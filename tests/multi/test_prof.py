@@ -389,7 +389,7 @@ class Traces(ProfTest):
     # Bytes and dtype in the record of each call, in a group of 2: 64 bytes, or 64 bytes for each rank.
     TENSORS = {"broadcast": 64, "all_reduce": 64, "reduce": 64, "scan": 64, "exscan": 64, "inference_all_reduce": 64}
     SHARES = ("all_gather_into_tensor", "reduce_scatter_tensor", "gather", "scatter", "all_to_all_single", "reduce_scatter_fn")
-    SHARES += ("allgather_fn", "all_gather", "reduce_scatter", "all_to_all")
+    SHARES += ("allgather_fn", "all_gather", "reduce_scatter", "all_to_all", "gather_list", "scatter_list")
     SUMS = {"all_reduce_coalesced": 96, "broadcast_coalesced": 96, "all_gather_coalesced": 192, "reduce_scatter_coalesced": 192}
     BYTES = {"broadcast_bytes": 5, "all_gather_bytes": 16, "gather_bytes": 16, "scatter_bytes": 16, "send_bytes": 5, "recv_bytes": 11}
     MESSAGES = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "send_recv")

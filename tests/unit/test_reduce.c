@@ -148,6 +148,10 @@ static void meaningless_pairs_have_no_reducer(void **state) {
         for (int o = -1; o <= MST_OP_COUNT; o++) {
             bool valid = d > 0 && d < MST_DTYPE_COUNT && o >= 0 && o < MST_OP_COUNT;
             bool is_float = valid && kit_format((mst_dtype)d), bitwise = o >= MST_BAND && o <= MST_BXOR;
+            if (d >= MST_BITS8 && d <= MST_BITS128) {
+                assert_null(msi_reducer_get((mst_dtype)d, (mst_op)o));
+                continue;
+            }
             if (valid && kit_part((mst_dtype)d) != (mst_dtype)d) {
                 bool defined = o == MST_SUM || o == MST_AVG || o == MST_PRODUCT || o == MST_PREMUL_SUM;
                 assert_int_equal(msi_reducer_get((mst_dtype)d, (mst_op)o) != NULL, defined);

@@ -29,6 +29,7 @@ bool is_signed(mst_dtype dtype) {
 }
 
 bool op_applies(mst_dtype dtype, mst_op op) {
+    if (dtype >= MST_BITS8 && dtype <= MST_BITS128) return false;
     if (op == MST_AVG) return dtype != MST_BOOL;
     if (op == MST_PREMUL_SUM) return is_float(dtype) || is_complex(dtype);
     if (is_complex(dtype)) return op == MST_SUM || op == MST_PRODUCT;

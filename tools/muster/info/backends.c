@@ -51,16 +51,12 @@ static bool has(const mst_backend_capability *rows, mst_kind kind, int dtype, in
 
 /* The forms in which a kind can be called. */
 static unsigned forms_of(mst_kind kind) {
-    bool blocks =
-        kind == MST_KIND_ALL_GATHER || kind == MST_KIND_REDUCE_SCATTER || kind == MST_KIND_ALL_TO_ALL;
+    bool blocks = kind == MST_KIND_ALL_GATHER || kind == MST_KIND_REDUCE_SCATTER ||
+                  kind == MST_KIND_ALL_TO_ALL || kind == MST_KIND_GATHER || kind == MST_KIND_SCATTER;
     if (kind == MST_KIND_SEND) return MST_FORM_TAG;
     if (kind == MST_KIND_RECV) return MST_FORM_TAG | MST_FORM_ANY_SOURCE | MST_FORM_ANY_TAG;
     if (kind == MST_KIND_BARRIER || kind == MST_KIND_BROADCAST) return 0;
-    bool rooted = kind == MST_KIND_GATHER || kind == MST_KIND_SCATTER;
-    return MST_FORM_IN_PLACE |
-           (blocks   ? MST_FORM_UNEVEN | MST_FORM_LISTS
-            : rooted ? MST_FORM_UNEVEN
-                     : 0u) |
+    return MST_FORM_IN_PLACE | (blocks ? MST_FORM_UNEVEN | MST_FORM_LISTS : 0u) |
            (msi_kind_reduces(kind) ? (unsigned)MST_FORM_DETERMINISTIC : 0);
 }
 
@@ -81,12 +77,19 @@ static void add_missing_pairs(const mst_backend_capability *rows, mst_kind kind,
     }
 }
 
+static bool can_be_reduced(mst_dtype dtype) {
+    for (int o = 0; o < MST_OP_COUNT; o++)
+        if (msi_reducer_get(dtype, (mst_op)o)) return true;
+    return false;
+}
+
 /* Appends what a kind lacks. */
 static void add_missing(const mst_backend_capability *rows, mst_kind kind, struct msi_buf *cell) {
     static const char *const forms[MST_FORM_COUNT] = {"uneven",     "lists",         "in-place", "tags",
                                                       "any-source", "deterministic", "any-tag"};
     for (int d = 1; d < MST_DTYPE_COUNT && msi_kind_reduces(kind); d++)
-        if (!has(rows, kind, d, -1, 0)) add_name(cell, mst_dtype_name((mst_dtype)d));
+        if (can_be_reduced((mst_dtype)d) && !has(rows, kind, d, -1, 0))
+            add_name(cell, mst_dtype_name((mst_dtype)d));
     for (int o = 0; o < MST_OP_COUNT && msi_kind_reduces(kind); o++)
         if (!has(rows, kind, -1, o, 0)) add_name(cell, mst_op_name((mst_op)o));
     for (int f = 0; f < MST_FORM_COUNT; f++)
