@@ -1,5 +1,4 @@
 /* handles.c - what programs do with a work: wait, test, get the result, free. See comm.h and combined.c. */
-#include "base/handles.h"
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "os/thread.h"
@@ -28,7 +27,7 @@ static bool is_held(const struct mst_work *work, unsigned generation) {
 /* The program releases the work: its handle becomes invalid. */
 static void take_back(struct mst_work *work) {
     work->held = false;
-    work->generation = (work->generation + 1) % MSI_HANDLE_GENERATIONS;
+    work->generation = (work->generation + 1) % MSI_WORK_GENERATIONS;
     work->abandoned = true;
     if (work->done) msi_comm_spare(work);
 }
