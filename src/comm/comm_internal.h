@@ -278,7 +278,7 @@ static inline enum msi_advance msi_fault(struct mst_work *work, mst_status statu
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
 /* Is the wait too short for a sleep so far? */
-bool msi_comm_is_patient(const struct msi_idle *idle);
+bool msi_comm_is_patient(const struct msi_comm *comm, const struct msi_idle *idle);
 /* Frees what sleeping has allocated. */
 void msi_comm_stop_watching(struct msi_comm *comm);
 
