@@ -272,8 +272,9 @@ mst_status mst_test(mst_work *work, bool *done);
 mst_status mst_work_result(mst_work *work);
 /*
  * Makes one work of n works, which may belong to several groups: it is done when all are done, and its result
- * is the first failure in the order of the array. Sets the entries to NULL; NULL entries are skipped. After
- * an error the works are as before.
+ * is the first failure in the order of the array. Sets the entries to NULL; NULL entries are skipped, and no
+ * work may be there twice. After an error the works are as before. The handles of the n works are not used
+ * any more.
  */
 mst_status mst_work_combine(mst_work **works, size_t n, mst_work **work);
 
@@ -291,7 +292,8 @@ typedef struct mst_done_options {
  * may start operations with .work, if no thread is in a collective of the group, and release works, including
  * its own. Calls that block return MST_ERR_STATE there.
  * With .may_wait it runs on a thread of its own, after the work is done, and may block. Destroying the group
- * waits for it. No callback may destroy a group.
+ * waits for it; of a combined work, the group of the operation that ended last. No callback may destroy a
+ * group.
  */
 typedef void (*mst_done_fn)(mst_status status, void *arg);
 mst_status mst_work_on_done_with(mst_work *work, mst_done_fn callback, void *arg,

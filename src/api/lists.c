@@ -334,7 +334,7 @@ static mst_status coalesced(const char *name, const struct tensors *t, mst_dtype
     call.dtypes = NULL; /* of the calls with one tensor */
     struct msi_whole whole = {.name = name,
                               .kind = msi_kind_family(t->kind),
-                              .dtype = dtype,
+                              .dtype = options.dtypes ? 0 : dtype, /* 0: several */
                               .form = MSI_SIGNED_COALESCED,
                               .root = t->kind == MSI_KIND_BROADCAST ? call.root : -1,
                               .parts = t->n + 1,

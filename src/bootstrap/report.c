@@ -223,7 +223,8 @@ static void list_missing(struct mst_store *store, const struct msi_join_spec *sp
     for (int r = 0; r < spec->world_size; r++) {
         char host[MSI_HOST_MAX], who[MSI_HOST_MAX + 32];
         if (arrived[r]) continue;
-        find_host(msi_buf_str(&hosts), spec->run, r, host);
+        host[0] = 0;
+        if (missing->n < missing->most) find_host(msi_buf_str(&hosts), spec->run, r, host); /* takes time */
         snprintf(who, sizeof who, "%d%s%s%s", r, *host ? " (host " : "", host, *host ? ")" : "");
         msi_rank_list_add(missing, r, who);
     }

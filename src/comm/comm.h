@@ -136,7 +136,6 @@ struct msi_callback {
     void (*call)(mst_status status, void *arg);
     void *arg;
     bool may_wait; /* it gets a thread of its own */
-    void *memory;  /* to free after it was called; NULL: it is in its operation */
     struct msi_callback *next;
 };
 
@@ -322,7 +321,7 @@ mst_status msi_comm_combine(mst_work **handles, size_t n, mst_work **handle);
 bool msi_comm_in_callback(void);
 bool msi_comm_in_any_callback(void);
 mst_status msi_comm_refuse_waiting(void);
-/* Waits for the callbacks that may wait and have begun. */
-void msi_comm_drain_callbacks(struct msi_comm *comm);
+/* Waits for the callbacks that may wait and have begun; false: there were none. */
+bool msi_comm_drain_callbacks(struct msi_comm *comm);
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef MSI_COMM_COMM_INTERNAL_H
 #define MSI_COMM_COMM_INTERNAL_H
 
+#include "base/handles.h"
 #include "comm/checked_calls.h"
 #include "comm/comm.h"
 #include "comm/engine.h"
@@ -277,7 +278,7 @@ static inline enum msi_advance msi_fault(struct mst_work *work, mst_status statu
  */
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep);
 /* Is the wait too short for a sleep so far? */
-bool msi_comm_is_patient(const struct msi_idle *idle);
+bool msi_comm_is_patient(const struct msi_comm *comm, const struct msi_idle *idle);
 /* Frees what sleeping has allocated. */
 void msi_comm_stop_watching(struct msi_comm *comm);
 
@@ -326,6 +327,9 @@ mst_status msi_comm_add_callback(struct mst_work *work, void (*call)(mst_status,
  * may wait. */
 void msi_comm_call_off(struct msi_comm *comm);
 
+/* Generations of the handles of one operation; those of several have larger ones. */
+enum { MSI_WORK_GENERATIONS = MSI_HANDLE_GENERATIONS / 2 };
+
 /* The calls on handles of comm.h, for the handle of one operation. */
 mst_status msi_one_finish(mst_work *handle, const struct msi_wait *wait, bool keep);
 mst_status msi_one_test(mst_work *handle, bool *done);
@@ -339,7 +343,8 @@ mst_status msi_refuse_result(void);
 
 /* Several operations with one handle. */
 struct msi_combined {
-    bool valid; /* its handle is */
+    mst_work *handle;
+    bool valid; /* the handle is */
     int users;  /* threads that use it */
     size_t n;
     mst_work *parts[];

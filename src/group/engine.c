@@ -333,15 +333,17 @@ mst_status msi_group_comm_of(mst_group *group, mst_memory memory, struct msi_com
     return st;
 }
 
-/* Callbacks may make a communicator meanwhile. */
-void msi_group_drain_callbacks(mst_group *group) {
+/* Callbacks may make a communicator meanwhile, and set callbacks in another one. */
+bool msi_group_drain_callbacks(mst_group *group) {
+    bool any = false;
     for (int i = 0, n = 1; i < n; i++) {
         pthread_mutex_lock(&making);
         n = group->n_comms;
         struct msi_comm *comm = i < n ? group->comms[i].comm : NULL;
         pthread_mutex_unlock(&making);
-        if (comm) msi_comm_drain_callbacks(comm);
+        if (comm) any |= msi_comm_drain_callbacks(comm);
     }
+    return any;
 }
 
 /* The memory of the buffer decides; a call without a buffer uses the backend for the host, if there is

@@ -403,9 +403,21 @@ static void close_world(struct msi_world *world, msi_printer print, bool ends) {
     release(world);
 }
 
+/* Callbacks may make groups meanwhile; nothing destroys one. */
+static const struct msi_list *next_group(struct msi_world *world, const struct msi_list *at) {
+    pthread_mutex_lock(&world->lock);
+    const struct msi_list *next = at->next;
+    pthread_mutex_unlock(&world->lock);
+    return next == &world->groups ? NULL : next;
+}
+
 void msi_world_drain_callbacks(struct msi_world *world) {
-    for (const struct msi_list *at = world->groups.next; at != &world->groups; at = at->next)
-        msi_group_drain_callbacks(msi_container(at, mst_group, node));
+    bool any = true; /* a callback may have set others in a group that was looked at before it */
+    while (any) {
+        any = false;
+        for (const struct msi_list *at = &world->groups; (at = next_group(world, at));)
+            any |= msi_group_drain_callbacks(msi_container(at, mst_group, node));
+    }
 }
 
 void msi_world_close(struct msi_world *world, msi_printer print) {

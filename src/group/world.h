@@ -204,8 +204,9 @@ mst_status msi_group_check_ranks(int *ranks, int n, int world_size);
 mst_status msi_group_declare(mst_group *group, const char *what, const struct msi_wait *wait);
 /* The same for the order of its ranks. */
 mst_status msi_group_declare_order(mst_group *group, const struct msi_wait *wait);
-/* Wait for callbacks of works that may wait, before the group or world ends: they may use it. */
-void msi_group_drain_callbacks(mst_group *group);
+/* Wait for callbacks of works that may wait, before the group or world ends: they may use it. The first one
+ * returns false if there were none. */
+bool msi_group_drain_callbacks(mst_group *group);
 void msi_world_drain_callbacks(struct msi_world *world);
 void msi_group_free(mst_group *group);
 

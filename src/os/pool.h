@@ -1,4 +1,5 @@
-/* pool.h - threads for functions that may wait: each gets a thread at once, an idle one or a new one. */
+/* pool.h - threads for functions that may wait: each gets a thread at once, an idle one or a new one. If no
+ * further thread can be started, it waits for one. */
 #ifndef MSI_OS_POOL_H
 #define MSI_OS_POOL_H
 
@@ -12,12 +13,12 @@ struct msi_job {
     struct msi_job *next;
 };
 
-/* Without threads; NULL without memory. */
+/* NULL without memory or a first thread, with errno. */
 struct msi_pool *msi_pool_new(void);
-/* Jobs begin in the order of these calls. False: no thread can be started, and the job will not run. */
-bool msi_pool_run(struct msi_pool *pool, struct msi_job *job);
-/* Waits until all jobs have returned. Accepts NULL. Not for jobs of the pool. */
-void msi_pool_drain(struct msi_pool *pool);
+/* Jobs begin in the order of these calls. */
+void msi_pool_run(struct msi_pool *pool, struct msi_job *job);
+/* Waits until all jobs have returned; false: there were none. Accepts NULL. Not for jobs of the pool. */
+bool msi_pool_drain(struct msi_pool *pool);
 /* The same; then ends the threads. */
 void msi_pool_free(struct msi_pool *pool);
 

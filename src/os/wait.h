@@ -12,9 +12,12 @@ struct msi_wait {
     mst_cancel *cancel; /* may be NULL */
 };
 
+/* The deadline of MST_NOW. It has passed. */
+enum { MSI_DEADLINE_NOW = 0 };
+
 /* Of a call whose .timeout_ms may be 0, which stands for the given deadline, or MST_NOW. */
 static inline struct msi_wait msi_wait_of(int timeout_ms, int64_t deadline, mst_cancel *cancel) {
-    if (timeout_ms) deadline = timeout_ms == MST_NOW ? msi_now() : msi_deadline(timeout_ms);
+    if (timeout_ms) deadline = timeout_ms == MST_NOW ? MSI_DEADLINE_NOW : msi_deadline(timeout_ms);
     return (struct msi_wait){deadline, cancel};
 }
 

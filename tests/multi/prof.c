@@ -213,13 +213,14 @@ static void every_list(mst_group *g) {
     void *outs[] = {out, out + 64};
     const void *ins[] = {in, in + 64};
     const size_t counts[] = {16, 8};
+    const mst_dtype both[] = {MST_F32, MST_I32};
     ONCE(all_gather, mst_all_gather(outs, in, 16, MST_F32, .group = g));
     ONCE(reduce_scatter, mst_reduce_scatter(out, ins, 16, MST_F32, .group = g));
     ONCE(gather_list, mst_gather_list(outs, in, 16, MST_F32, .group = g));
     ONCE(scatter_list, mst_scatter_list(out, ins, 16, MST_F32, .group = g));
     ONCE(all_to_all, mst_all_to_all(outs, ins, 16, MST_F32, .group = g));
     ONCE(all_reduce_coalesced, mst_all_reduce_coalesced(outs, counts, 2, MST_F32, .group = g));
-    ONCE(broadcast_coalesced, mst_broadcast_coalesced(outs, counts, 2, MST_F32, .group = g));
+    ONCE(broadcast_coalesced, mst_broadcast_coalesced(outs, counts, 2, 0, .dtypes = both, .group = g));
     ONCE(all_gather_coalesced, mst_all_gather_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
     ONCE(reduce_scatter_coalesced, mst_reduce_scatter_coalesced(outs, ins, counts, 2, MST_F32, .group = g));
 }

@@ -400,6 +400,7 @@ class Traces(ProfTest):
         **{name: (size, "f32") for name, size in SUMS.items()},
         **{name: (size, "u8") for name, size in BYTES.items()},
         **{name: (32, "f32") for name in MESSAGES},
+        "broadcast_coalesced": (96, None),  # tensors of two dtypes
         "barrier": (0, None),
         "monitored_barrier": (0, None),
     }

@@ -2,37 +2,23 @@
  * works.c - works that several threads wait for, callbacks and their order, combined works, waits without
  * time.
  *
- *   works keep|order|wait|combine|now|misuse|destroy|missing|cpu
+ *   works keep|order|late|wait|combine|now|misuse|destroy|missing|absent|cpu
  *
  * Prints "done" at the end.
  */
-#include <muster/muster.h>
+#include "works/works.h"
+
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { THREADS = 4, ROUNDS = 50, LARGE = 100000 };
+int rank, size, everybody[] = {0, 1, 2};
 
-static int rank, size, everybody[] = {0, 1, 2};
-
-static void fail(int line, const char *what) {
-    fprintf(stderr, "works: rank %d, line %d: %s: %s\n", rank, line, what, mst_error());
+void fail(const char *file, int line, const char *what) {
+    fprintf(stderr, "%s:%d: rank %d: %s: %s\n", file, line, rank, what, mst_error());
     _exit(1);
 }
-#define CHECK(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
-#define OK(call)         CHECK((call) == MST_OK)
-#define FAILS(call, wanted, text)                                                                            \
-    CHECK((call) == (wanted) && (strstr(mst_error(), text) || (fprintf(stderr, "no '%s' in ", text), 0)))
-
-/* What callbacks count in. */
-struct counter {
-    _Atomic int n;
-};
 
 static void *wait_for_it(void *arg) {
     for (int i = 0; i < 3; i++) OK(mst_wait(arg, .keep = true));
@@ -67,184 +53,11 @@ static void test_keep(void) {
     }
 }
 
-static struct {
-    _Atomic int n; /* callbacks so far: each takes the next number */
-    int order[3];
-    _Atomic bool waited;
-} called;
-
-static void note(mst_status status, void *arg) {
-    CHECK(status == MST_OK && !atomic_load_explicit(&called.waited, memory_order_relaxed));
-    usleep(1000); /* a wait that returned too early would be seen */
-    called.order[*(const int *)arg] = atomic_fetch_add_explicit(&called.n, 1, memory_order_relaxed);
-}
-
-static void note_failure(mst_status status, void *arg) {
-    CHECK(status == MST_ERR_STALLED && strstr(mst_error(), "tag 5") && strstr(mst_error(), "mst_irecv"));
-    CHECK(mst_last_error()->status == MST_ERR_STALLED);
-    atomic_fetch_add_explicit(&((struct counter *)arg)->n, 1, memory_order_relaxed);
-}
-
-/* Callbacks run in the order in which they were set, before a wait returns, and know the failure. */
-static void test_order(void) {
-    static int indices[] = {0, 1, 2};
-    for (int round = 0; round < ROUNDS; round++) {
-        int32_t value = 1;
-        mst_work *work;
-        atomic_store(&called.n, 0);
-        atomic_store(&called.waited, false);
-        OK(mst_all_reduce(&value, 1, MST_I32, .work = &work));
-        OK(mst_work_on_done(work, note, &indices[0]));
-        OK(mst_work_on_done(work, note, &indices[1]));
-        OK(mst_wait(work, .keep = true));
-        CHECK(atomic_load(&called.n) == 2 && called.order[0] == 0 && called.order[1] == 1);
-        OK(mst_work_on_done(work, note, &indices[2])); /* at once */
-        CHECK(called.order[2] == 2);
-        atomic_store(&called.waited, true);
-        OK(mst_wait(work));
-        CHECK(value == size);
-    }
-    int32_t value;
-    struct counter failures = {0};
-    mst_work *work;
-    OK(mst_irecv(&value, 1, MST_I32, (rank + 1) % size, .tag = 5, .timeout_ms = 100, .work = &work));
-    OK(mst_work_on_done(work, note_failure, &failures));
-    OK(mst_work_on_done(work, note_failure, &failures, .may_wait = true));
-    FAILS(mst_store_get(NULL, "", NULL), MST_ERR_INVALID, "store"); /* callbacks do not change this error */
-    while (atomic_load(&failures.n) < 2) usleep(1000);
-    CHECK(strstr(mst_error(), "mst_store_get"));
-    FAILS(mst_wait(work), MST_ERR_STALLED, "tag 5");
-    OK(mst_barrier());
-}
-
-struct chain {
-    mst_group *group;
-    mst_work *own;
-    _Atomic int done;
-};
-
-/* Blocks in several ways; the others must do the same. */
-static void blocking_callback(mst_status status, void *arg) {
-    struct chain *chain = arg;
-    int32_t value = 1;
+static void wait_now(mst_status status, void *work) {
     CHECK(status == MST_OK);
-    OK(mst_wait(chain->own, .keep = true));
-    OK(mst_all_reduce(&value, 1, MST_I32, .group = chain->group));
-    CHECK(value == size);
-    mst_work *work;
-    OK(mst_barrier(.group = chain->group, .work = &work));
-    OK(mst_wait(work));
-    FAILS(mst_destroy_process_group(chain->group), MST_ERR_STATE, "callback");
-    atomic_fetch_add(&chain->done, 1);
-}
-
-static void release(mst_status status, void *arg) {
-    CHECK(status == MST_OK);
-    atomic_fetch_add(&((struct counter *)arg)->n, 1);
-}
-
-static void block_until_released(mst_status status, void *arg) {
-    CHECK(status == MST_OK);
-    while (!atomic_load(&((struct counter *)arg)->n)) usleep(100);
-}
-
-/* Callbacks with .may_wait block without delaying other works, and the group waits for them in the end. */
-static void test_wait(void) {
-    struct chain chains[THREADS];
-    int32_t values[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        OK(mst_new_group(everybody, size, &chains[i].group));
-        atomic_init(&chains[i].done, 0);
-        values[i] = 1;
-    }
-    for (int i = 0; i < THREADS; i++) {
-        OK(mst_all_reduce(&values[i], 1, MST_I32, .work = &chains[i].own));
-        OK(mst_work_on_done(chains[i].own, blocking_callback, &chains[i], .may_wait = true));
-    }
-    /* The first of two callbacks of a work waits for the second. */
-    struct counter released = {0};
-    mst_work *work;
-    OK(mst_barrier(.work = &work));
-    OK(mst_work_on_done(work, block_until_released, &released, .may_wait = true));
-    OK(mst_work_on_done(work, release, &released, .may_wait = true));
-    OK(mst_wait(work));
-    for (int i = 0; i < THREADS; i++)
-        while (!atomic_load(&chains[i].done)) usleep(100);
-    for (int i = 0; i < THREADS; i++) {
-        OK(mst_wait(chains[i].own));
-        CHECK(values[i] == size);
-        OK(mst_destroy_process_group(chains[i].group));
-    }
-}
-
-static void count_ok(mst_status status, void *arg) {
-    CHECK(status == MST_OK);
-    atomic_fetch_add(&((struct counter *)arg)->n, 1);
-}
-
-static void count_failed(mst_status status, void *arg) {
-    CHECK(status == MST_ERR_STALLED && strstr(mst_error(), "tag 7"));
-    atomic_fetch_add(&((struct counter *)arg)->n, 1);
-}
-
-/* One work for operations of two groups and messages. */
-static void test_combine(void) {
-    mst_group *group;
-    OK(mst_new_group(everybody, size, &group));
-    int next = (rank + 1) % size, before = (rank + size - 1) % size;
-    for (int round = 0; round < ROUNDS; round++) {
-        int32_t sums[3] = {1, 2, 3}, sent = rank, got = -1;
-        mst_work *works[6] = {NULL}, *work, *pair[2];
-        struct counter calls = {0};
-        OK(mst_all_reduce(&sums[0], 1, MST_I32, .work = &works[0]));
-        OK(mst_all_reduce(&sums[1], 1, MST_I32, .group = group, .work = &works[1]));
-        OK(mst_isend(&sent, 1, MST_I32, next, .work = &pair[0]));
-        OK(mst_irecv(&got, 1, MST_I32, before, .work = &pair[1]));
-        OK(mst_work_combine(pair, 2, &works[3]));
-        CHECK(!pair[0] && !pair[1]);
-        OK(mst_all_reduce(&sums[2], 1, MST_I32, .group = group, .work = &works[4]));
-        OK(mst_work_combine(works, 6, &work)); /* with NULL entries, and one that is combined */
-        for (int i = 0; i < 6; i++) CHECK(!works[i]);
-        OK(mst_work_on_done(work, count_ok, &calls));
-        OK(mst_work_on_done(work, count_ok, &calls, .may_wait = true));
-        bool done = false;
-        if (round % 3 == 0)
-            while (!done) OK(mst_test(work, &done));
-        if (round % 3 == 1) {
-            int index = -1;
-            works[2] = work;
-            OK(mst_wait_any(works, 6, &index, .keep = true));
-            CHECK(index == 2);
-        }
-        OK(mst_wait(work, .keep = true));
-        OK(mst_work_result(work));
-        CHECK(sums[0] == size && sums[1] == 2 * size && sums[2] == 3 * size && got == before);
-        CHECK(atomic_load(&calls.n) >= 1);
-        while (atomic_load(&calls.n) < 2) usleep(100);
-        if (round % 2)
-            OK(mst_wait(work));
-        else
-            mst_work_free(work);
-        FAILS(mst_wait(work), MST_ERR_STATE, "before");
-        FAILS(mst_work_result(work), MST_ERR_STATE, "before");
-    }
-    /* The first failure of the array is the result, also if another part failed earlier. */
-    int32_t got[2];
-    mst_work *works[3], *work;
-    struct counter calls = {0};
-    OK(mst_barrier(.work = &works[0]));
-    OK(mst_irecv(&got[0], 1, MST_I32, next, .tag = 7, .timeout_ms = 200, .work = &works[1]));
-    OK(mst_irecv(&got[1], 1, MST_I32, next, .tag = 8, .timeout_ms = 50, .work = &works[2]));
-    OK(mst_work_combine(works, 3, &work));
-    OK(mst_work_on_done(work, count_failed, &calls));
-    FAILS(mst_work_result(work), MST_ERR_STATE, "not done");
-    FAILS(mst_wait(work, .timeout_ms = 1), MST_ERR_TIMEOUT, "not done");
-    FAILS(mst_wait(work), MST_ERR_STALLED, "tag 7");
-    CHECK(atomic_load(&calls.n) == 1);
-    OK(mst_work_combine(NULL, 0, &work)); /* none: done at once */
-    OK(mst_wait(work));
-    OK(mst_barrier()); /* the others wait for messages of this rank */
-    OK(mst_destroy_process_group(group));
+    FAILS(mst_wait(work, .timeout_ms = MST_NOW), MST_ERR_TIMEOUT, "not done");
+    FAILS(mst_wait_all(&(mst_work *){work}, 1, .timeout_ms = MST_NOW), MST_ERR_TIMEOUT, "not done");
+    FAILS(mst_wait(work, .timeout_ms = 1), MST_ERR_STATE, "callback");
 }
 
 /* MST_NOW does not wait. */
@@ -256,6 +69,10 @@ static void test_now(void) {
     OK(mst_irecv(&got, 1, MST_I32, before, .work = &work));
     FAILS(mst_wait(work, .timeout_ms = MST_NOW), MST_ERR_TIMEOUT, "not done");
     FAILS(mst_wait_all(&work, 1, .timeout_ms = MST_NOW), MST_ERR_TIMEOUT, "not done");
+    mst_work *over; /* also in a callback, which must not wait */
+    OK(mst_barrier(.work = &over));
+    OK(mst_work_on_done(over, wait_now, work));
+    OK(mst_wait(over));
     OK(mst_barrier());
     OK(mst_send(&value, 1, MST_I32, next));
     mst_status st = MST_ERR_TIMEOUT;
@@ -289,6 +106,7 @@ static void *wait_until_freed(void *arg) {
 static void test_misuse(void) {
     int32_t value = 0;
     mst_work *work, *combined, *works[2];
+    test_misuse_combine();
     FAILS(mst_work_combine(NULL, 1, &work), MST_ERR_INVALID, "works");
     FAILS(mst_work_combine(&(mst_work *){NULL}, 1, NULL), MST_ERR_INVALID, "work");
     OK(mst_irecv(&value, 1, MST_I32, (rank + 1) % size, .tag = 3, .work = &work));
@@ -309,49 +127,6 @@ static void test_misuse(void) {
     FAILS(mst_work_combine(works, 2, &work), MST_ERR_STATE, "before");
     OK(mst_wait(works[0]));
     FAILS(mst_work_on_done(combined, must_not_run, NULL), MST_ERR_STATE, "before");
-}
-
-static void note_end(mst_status status, void *arg) {
-    CHECK(status == MST_ERR_STATE && strstr(mst_error(), "destroyed"));
-    usleep(20000);
-    atomic_fetch_add(&((struct counter *)arg)->n, 1);
-}
-
-static void use_the_group(mst_status status, void *arg) {
-    struct chain *chain = arg;
-    int32_t value = 1;
-    CHECK(status == MST_OK);
-    usleep(50000); /* mst_destroy_process_group begins meanwhile */
-    OK(mst_all_reduce(&value, 1, MST_I32, .group = chain->group));
-    CHECK(value == size);
-    atomic_fetch_add(&chain->done, 1);
-}
-
-/* Destroying a group waits for callbacks, which may still use it. Works that are not done end. */
-static void test_destroy(void) {
-    struct chain chain = {.done = 0};
-    struct counter ended = {0};
-    int32_t value = 0;
-    mst_work *work, *over;
-    OK(mst_new_group(everybody, size, &chain.group));
-    OK(mst_irecv(&value, 1, MST_I32, (rank + 1) % size, .tag = 3, .group = chain.group, .work = &work));
-    OK(mst_work_on_done(work, note_end, &ended));
-    OK(mst_work_on_done(work, note_end, &ended, .may_wait = true));
-    OK(mst_work_combine(&work, 1, &over));
-    OK(mst_work_on_done(over, note_end, &ended, .may_wait = true));
-    OK(mst_barrier(.group = chain.group, .work = &work));
-    OK(mst_work_on_done(work, use_the_group, &chain, .may_wait = true));
-    OK(mst_wait(work));
-    OK(mst_destroy_process_group(chain.group));
-    CHECK(atomic_load(&chain.done) == 1 && atomic_load(&ended.n) == 3);
-    FAILS(mst_wait(over), MST_ERR_STATE, "destroyed");
-    OK(mst_barrier(.work = &work));
-    atomic_store(&chain.done, 0);
-    chain.group = NULL;
-    OK(mst_work_on_done(work, use_the_group, &chain, .may_wait = true));
-    OK(mst_wait(work));
-    OK(mst_destroy_process_group(NULL));
-    CHECK(atomic_load(&chain.done) == 1);
 }
 
 static void check_missing(void) {
@@ -384,26 +159,73 @@ static void test_missing(void) {
     for (int r = 1; r < size; r++) OK(mst_send(&go, 1, MST_I32, r, .tag = 1));
 }
 
-/* Prints how much processor time a wait of 400 ms has used. */
-static void test_cpu(void) {
+/* The first of many ranks: the others do not come. */
+static int test_absent(void) {
+    FAILS(mst_init(.timeout_ms = 300), MST_ERR_MISSING_RANK, "and 183 more");
+    const mst_error_info *error = mst_last_error();
+    CHECK(error->n_missing == 64 && error->culprit == 1);
+    for (int i = 0; i < 64; i++) CHECK(error->missing[i] == i + 1);
+    puts("done");
+    return 0;
+}
+
+/* Prints how much processor time the threads of a wait of 400 ms have used. */
+static void print_cpu(clockid_t clock, mst_status (*wait)(void)) {
     struct timespec before, after;
     OK(mst_barrier());
     if (rank > 0) usleep(400000);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-    OK(mst_barrier());
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    clock_gettime(clock, &before);
+    OK(wait());
+    clock_gettime(clock, &after);
     if (rank == 0)
         printf("used %ld ms\n",
                (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
+}
+
+static mst_status wait_blocking(void) {
+    return mst_barrier();
+}
+
+static mst_status wait_for_work(void) {
+    mst_work *work;
+    OK(mst_barrier(.work = &work));
+    return mst_wait(work);
+}
+
+static mst_status wait_for_works(void) {
+    mst_work *works[2];
+    OK(mst_barrier(.work = &works[0]));
+    OK(mst_barrier(.work = &works[1]));
+    return mst_wait_all(works, 2);
+}
+
+static mst_status yield_for_long(void) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < 400);
+    return MST_OK;
+}
+
+/* Of all threads, and of the thread that waits, while the thread of the group waits too. */
+static void test_cpu(void) {
+    print_cpu(CLOCK_THREAD_CPUTIME_ID, yield_for_long); /* what a wait that polls may use at most */
+    print_cpu(CLOCK_PROCESS_CPUTIME_ID, wait_blocking);
+    print_cpu(CLOCK_THREAD_CPUTIME_ID, wait_for_work);
+    print_cpu(CLOCK_THREAD_CPUTIME_ID, wait_for_works);
 }
 
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } tests[] = {{"keep", test_keep},       {"order", test_order},     {"wait", test_wait},
-                 {"combine", test_combine}, {"now", test_now},         {"misuse", test_misuse},
-                 {"destroy", test_destroy}, {"missing", test_missing}, {"cpu", test_cpu}};
+    } tests[] = {{"keep", test_keep},     {"order", test_order},     {"late", test_late},
+                 {"wait", test_wait},     {"combine", test_combine}, {"now", test_now},
+                 {"misuse", test_misuse}, {"destroy", test_destroy}, {"missing", test_missing},
+                 {"cpu", test_cpu}};
+    if (argc > 1 && !strcmp(argv[1], "absent")) return test_absent();
     OK(mst_init(.timeout_ms = 60000));
     rank = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);

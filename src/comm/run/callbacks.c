@@ -9,6 +9,7 @@
 #include "os/pool.h"
 #include "prof/flight/dump.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -79,35 +80,32 @@ mst_status msi_comm_refuse_waiting(void) {
                     "a callback of a work cannot wait");
 }
 
-static void call_plain(struct msi_callback *callback, const struct ended *ended) {
-    tell(&plain, callback, ended);
-    free(callback->memory);
-}
-
-/* Under the lock: gives those that may wait to threads of their own. Keeps those that get none. */
-static void start_waiters(struct msi_comm *comm, struct msi_callback **list, const struct ended *ended) {
-    struct msi_callback *callback;
-    while ((callback = *list)) {
-        struct waiter *waiter = msi_container(callback, struct waiter, callback);
-        struct msi_callback *next = callback->next;
-        if (callback->may_wait) waiter->ended = *ended;
-        if (callback->may_wait && msi_pool_run(comm->callbacks.pool, &waiter->job))
-            *list = next;
-        else
-            list = &callback->next;
+/* Under the lock, which is released meanwhile: also calls those that are set meanwhile. */
+static void call_plain(struct mst_work *work, const struct ended *ended) {
+    for (struct msi_callback **at = &work->callbacks; *at;) {
+        if ((*at)->may_wait) {
+            at = &(*at)->next;
+            continue;
+        }
+        struct msi_callback callback = **at; /* its memory may be used for one that is set meanwhile */
+        if (*at != &work->first_callback) free(*at);
+        *at = callback.next;
+        msi_comm_unlock(work->comm);
+        tell(&plain, &callback, ended);
+        msi_comm_lock(work->comm);
+        at = &work->callbacks;
     }
 }
 
-/* Without the lock: calls those that do not wait, or all, in the order in which they were set. */
-static void call_here(struct msi_callback **list, const struct ended *ended, bool all) {
-    struct msi_callback *callback;
-    while ((callback = *list)) {
-        if (callback->may_wait && !all) {
-            list = &callback->next;
-            continue;
-        }
-        *list = callback->next;
-        call_plain(callback, ended);
+/* Under the lock: gives those that may wait to threads of their own. */
+static void start_waiters(struct mst_work *work, const struct ended *ended) {
+    struct msi_callback *next = work->callbacks;
+    work->callbacks = NULL;
+    while (next) {
+        struct waiter *waiter = msi_container(next, struct waiter, callback);
+        next = next->next;
+        waiter->ended = *ended;
+        msi_pool_run(work->comm->callbacks.pool, &waiter->job);
     }
 }
 
@@ -128,42 +126,27 @@ void msi_comm_run_callbacks(struct msi_comm *comm) {
         struct mst_work *work = msi_container(comm->ops.ended.next, struct mst_work, node);
         struct ended ended = describe(work);
         msi_list_remove(&work->node);
-        struct msi_callback *callbacks = work->callbacks;
-        work->callbacks = NULL;
         comm->callbacks.work = work;
-        msi_comm_unlock(comm);
-        call_here(&callbacks, &ended, false);
-        msi_comm_lock(comm);
+        call_plain(work, &ended);
+        comm->callbacks.work = NULL;
+        start_waiters(work, &ended); /* before a wait returns: see msi_comm_drain_callbacks */
         msi_comm_finish_op(work);
-        comm->callbacks.work = NULL;             /* it may be reused */
-        start_waiters(comm, &callbacks, &ended); /* before a wait returns: see msi_comm_drain_callbacks */
-        if (!callbacks) continue;
-        msi_comm_unlock(comm);
-        call_here(&callbacks, &ended, true);
-        msi_comm_lock(comm);
     }
     comm->callbacks.running = false;
 }
 
-/* Have its callbacks begun? */
-static bool has_ended(const struct mst_work *work) {
-    return work->done || work->comm->callbacks.work == work;
+static struct msi_callback *new_plain(struct mst_work *work) {
+    if (work->callbacks) return calloc(1, sizeof *work->callbacks);
+    work->first_callback = (struct msi_callback){0}; /* the usual case, without an allocation */
+    return &work->first_callback;
 }
 
-static struct msi_callback *new_callback(struct mst_work *work, bool may_wait) {
-    struct msi_comm *comm = work->comm;
-    if (!may_wait) {
-        bool reuse = !work->callbacks; /* the usual case, without an allocation */
-        struct msi_callback *made = reuse ? &work->first_callback : malloc(sizeof *made);
-        if (made) *made = (struct msi_callback){.memory = reuse ? NULL : made};
-        return made;
-    }
+static struct msi_callback *new_waiter(struct msi_comm *comm) {
     if (!comm->callbacks.pool) comm->callbacks.pool = msi_pool_new();
     struct waiter *waiter = comm->callbacks.pool ? calloc(1, sizeof *waiter) : NULL;
     if (!waiter) return NULL;
     waiter->job.run = run_waiter;
     waiter->callback.may_wait = true;
-    waiter->callback.memory = waiter;
     return &waiter->callback;
 }
 
@@ -172,24 +155,29 @@ static void append(struct msi_callback **list, struct msi_callback *callback) {
     *list = callback;
 }
 
+/* Under the lock, which is released meanwhile. The operation is done, and may be reused meanwhile. */
+static void call_now(const struct mst_work *work, const struct msi_callback *callback) {
+    struct msi_comm *comm = work->comm;
+    struct ended ended = describe(work);
+    msi_comm_unlock(comm);
+    tell(&plain, callback, &ended);
+    msi_comm_lock(comm);
+}
+
 mst_status msi_comm_add_callback(struct mst_work *work, void (*call)(mst_status, void *), void *arg,
                                  bool may_wait) {
-    struct msi_comm *comm = work->comm;
-    bool now = has_ended(work);
-    struct msi_callback here = {0}, *callback = now && !may_wait ? &here : new_callback(work, may_wait);
-    if (!callback) return msi_fail_memory();
-    callback->call = call;
-    callback->arg = arg;
-    if (!now) {
-        append(&work->callbacks, callback);
+    if (work->done && !may_wait) {
+        call_now(work, &(struct msi_callback){.call = call, .arg = arg});
         return MST_OK;
     }
+    struct msi_callback *callback = may_wait ? new_waiter(work->comm) : new_plain(work);
+    if (!callback) return msi_fail_errno(errno, "cannot set a callback");
+    callback->call = call;
+    callback->arg = arg;
+    append(&work->callbacks, callback);
+    if (!work->done) return MST_OK;
     struct ended ended = describe(work);
-    start_waiters(comm, &callback, &ended);
-    if (!callback) return MST_OK;
-    msi_comm_unlock(comm);
-    call_here(&callback, &ended, true);
-    msi_comm_lock(comm);
+    start_waiters(work, &ended);
     return MST_OK;
 }
 
@@ -198,10 +186,9 @@ static void invalidate(struct msi_list *list) {
         msi_container(at, struct mst_work, node)->held = false;
 }
 
-static void call_off(struct msi_comm *comm, const struct msi_list *list) {
+static void call_off(const struct msi_list *list) {
     for (const struct msi_list *at = list->next; at != list; at = at->next) {
         struct mst_work *work = msi_container(at, struct mst_work, node);
-        struct msi_callback *callbacks = work->callbacks;
         struct ended ended = describe(work);
         ended.failure =
             (struct msi_failure){.status = MST_ERR_STATE,
@@ -209,21 +196,25 @@ static void call_off(struct msi_comm *comm, const struct msi_list *list) {
                                  .global = -1,
                                  .message = "the group was destroyed before the operation was done",
                                  .remedy = "wait for the works of a group before it is destroyed"};
-        work->callbacks = NULL;
-        start_waiters(comm, &callbacks, &ended);
-        call_here(&callbacks, &ended, true);
+        call_plain(work, &ended);
+        start_waiters(work, &ended);
     }
 }
 
 /* A callback that uses its work gets MST_ERR_STATE: the operations must not advance meanwhile. */
 void msi_comm_call_off(struct msi_comm *comm) {
+    msi_comm_lock(comm);
     invalidate(&comm->ops.queue);
     invalidate(&comm->ops.messages);
-    call_off(comm, &comm->ops.queue);
-    call_off(comm, &comm->ops.messages);
+    call_off(&comm->ops.queue);
+    call_off(&comm->ops.messages);
+    msi_comm_unlock(comm);
     msi_pool_free(comm->callbacks.pool);
 }
 
-void msi_comm_drain_callbacks(struct msi_comm *comm) {
-    msi_pool_drain(comm->callbacks.pool);
+bool msi_comm_drain_callbacks(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    struct msi_pool *pool = comm->callbacks.pool;
+    msi_comm_unlock(comm);
+    return msi_pool_drain(pool);
 }

@@ -2,29 +2,23 @@
  * combined.c - several operations with one handle, and what programs do with a handle of either kind. See
  * comm.h.
  *
- * Its handle is in the set of valid ones with bits that are zero in the addresses of operations.
+ * Its handle is in the set of valid ones with a generation that those of operations do not have.
  */
 #include "base/error.h"
-#include "base/handles.h"
 #include "comm/comm_internal.h"
 
 #include <stdlib.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the handles, and of users */
 
-static mst_work *handle_of(struct msi_combined *combined) {
-    return msi_handle_make(combined, MSI_HANDLE_GENERATIONS - 1);
-}
-
-/* The usual handle is one of an operation, which the address tells without the lock. */
+/* The usual handle is one of an operation, which the generation tells without the lock. */
 struct msi_combined *msi_combined_get(mst_work *handle) {
-    struct msi_combined *combined = msi_handle_memory(handle);
-    if (handle != handle_of(combined) || !msi_handle_alive(handle)) return NULL;
+    if (msi_handle_generation(handle) < MSI_WORK_GENERATIONS) return NULL;
     pthread_mutex_lock(&lock);
-    bool valid = msi_handle_alive(handle);
-    if (valid) combined->users++;
+    struct msi_combined *combined = msi_handle_alive(handle) ? msi_handle_memory(handle) : NULL;
+    if (combined) combined->users++;
     pthread_mutex_unlock(&lock);
-    return valid ? combined : NULL;
+    return combined;
 }
 
 void msi_combined_put(struct msi_combined *combined) {
@@ -38,46 +32,66 @@ void msi_combined_put(struct msi_combined *combined) {
 static bool release_handle(struct msi_combined *combined) {
     pthread_mutex_lock(&lock);
     bool valid = combined->valid;
-    if (valid) msi_handle_remove(handle_of(combined));
+    if (valid) msi_handle_remove(combined->handle);
     combined->valid = false;
     pthread_mutex_unlock(&lock);
     return valid;
 }
 
-/* Appends the parts of a handle; with parts NULL only counts them. */
-static size_t expand(mst_work *handle, mst_work **parts) {
-    struct msi_combined *c = msi_combined_get(handle);
-    if (!c) {
-        if (parts) *parts = handle;
-        return 1;
+/* Without parts; NULL without memory. */
+static struct msi_combined *new_combined(size_t n) {
+    static unsigned made; /* under the lock */
+    struct msi_combined *combined = msi_handle_alloc(sizeof *combined + n * sizeof *combined->parts);
+    if (!combined) return NULL;
+    pthread_mutex_lock(&lock);
+    unsigned generation = MSI_WORK_GENERATIONS + made++ % (MSI_HANDLE_GENERATIONS - MSI_WORK_GENERATIONS);
+    pthread_mutex_unlock(&lock);
+    combined->handle = msi_handle_make(combined, generation);
+    combined->valid = msi_handle_add(combined->handle);
+    if (combined->valid) return combined;
+    free(combined);
+    return NULL;
+}
+
+/* Are the handles valid, and each there once? *parts: the number of operations. */
+static mst_status check_parts(mst_work *const *handles, size_t n, size_t *parts) {
+    bool done;
+    *parts = 0;
+    for (size_t i = 0; i < n; i++) {
+        mst_status st = handles[i] ? msi_comm_test(handles[i], &done) : MST_OK;
+        if (st != MST_OK) return st;
+        for (size_t before = 0; handles[i] && before < i; before++)
+            if (handles[before] == handles[i])
+                return msi_fail(MST_ERR_INVALID, "give each work once", "works[%zu] is also works[%zu]", i,
+                                before);
+        struct msi_combined *c = handles[i] ? msi_combined_get(handles[i]) : NULL;
+        *parts += c ? c->n : handles[i] != NULL;
+        if (c) msi_combined_put(c);
     }
-    size_t n = c->n;
-    for (size_t i = 0; parts && i < n; i++) parts[i] = c->parts[i];
-    if (parts) release_handle(c); /* its parts belong to the new one */
+    return MST_OK;
+}
+
+/* Appends the parts of a handle, which it loses. Another thread may have released it: room is the limit. */
+static void take_parts(mst_work *handle, struct msi_combined *to, size_t room) {
+    struct msi_combined *c = msi_combined_get(handle);
+    if (!c && to->n < room) to->parts[to->n++] = handle;
+    if (!c) return;
+    bool taken = release_handle(c);
+    for (size_t i = 0; taken && i < c->n && to->n < room; i++) to->parts[to->n++] = c->parts[i];
     msi_combined_put(c);
-    return n;
 }
 
 mst_status msi_comm_combine(mst_work **handles, size_t n, mst_work **handle) {
-    size_t total = 0;
-    bool done;
+    size_t room;
+    mst_status st = check_parts(handles, n, &room);
+    if (st != MST_OK) return st;
+    struct msi_combined *made = new_combined(room);
+    if (!made) return msi_fail_memory();
     for (size_t i = 0; i < n; i++) {
-        if (!handles[i]) continue;
-        mst_status st = msi_comm_test(handles[i], &done);
-        if (st != MST_OK) return st;
-        total += expand(handles[i], NULL);
-    }
-    struct msi_combined *made = msi_handle_alloc(sizeof *made + total * sizeof *handles);
-    if (!made || !msi_handle_add(handle_of(made))) {
-        free(made);
-        return msi_fail_memory();
-    }
-    made->valid = true;
-    for (size_t i = 0; i < n; i++) {
-        if (handles[i]) made->n += expand(handles[i], made->parts + made->n);
+        if (handles[i]) take_parts(handles[i], made, room);
         handles[i] = NULL;
     }
-    *handle = handle_of(made);
+    *handle = made->handle;
     return MST_OK;
 }
 
@@ -208,10 +222,12 @@ mst_status msi_comm_on_done(mst_work *handle, void (*call)(mst_status, void *), 
     struct msi_combined *c = msi_combined_get(handle);
     if (!c) return msi_one_on_done(handle, call, arg, may_wait);
     struct counted *all = new_counted(c->n, call, arg);
-    mst_status st = all ? MST_OK : msi_fail_memory();
-    if (st == MST_OK && c->n == 0)
+    mst_status st = MST_OK;
+    if (!all)
+        st = msi_fail_memory();
+    else if (c->n == 0)
         count_off(all, 0);
-    else if (st == MST_OK)
+    else
         st = set_parts(c, all, may_wait);
     msi_combined_put(c);
     return st;

@@ -1,6 +1,5 @@
 /* comm.c - creating a communicator, joining its ranks, and the operations that it keeps. See comm.h. */
 #include "base/error.h"
-#include "base/handles.h"
 #include "base/hash.h"
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
@@ -114,6 +113,9 @@ static struct mst_work *new_op(struct msi_comm *comm) {
         return NULL;
     }
     void **room = (void **)(void *)(work + 1);
+    /* Relaxed: it only makes handles of memory that is used again differ from earlier ones. */
+    static _Atomic unsigned made;
+    work->generation = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed) % MSI_WORK_GENERATIONS;
     work->comm = comm;
     work->in_list = (const void **)(uintptr_t)room;
     work->out_list = room + n;

@@ -1,5 +1,4 @@
 /* handles.c - what programs do with a work: wait, test, get the result, free. See comm.h and combined.c. */
-#include "base/handles.h"
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "os/thread.h"
@@ -28,7 +27,7 @@ static bool is_held(const struct mst_work *work, unsigned generation) {
 /* The program releases the work: its handle becomes invalid. */
 static void take_back(struct mst_work *work) {
     work->held = false;
-    work->generation = (work->generation + 1) % MSI_HANDLE_GENERATIONS;
+    work->generation = (work->generation + 1) % MSI_WORK_GENERATIONS;
     work->abandoned = true;
     if (work->done) msi_comm_spare(work);
 }
@@ -71,7 +70,18 @@ static struct mst_work *lookup_locked(mst_work *handle) {
 /* Should the caller poll? For a short time, and as long as no thread would wake it. */
 static bool polls(const struct msi_comm *comm, const struct msi_idle *idle, const struct msi_wait *wait) {
     if (idle->since && msi_now() >= wait->deadline) return false;
-    return msi_comm_is_patient(idle) || !msi_comm_has_thread(comm);
+    return msi_comm_is_patient(comm, idle) || !msi_comm_has_thread(comm);
+}
+
+/* Is the operation over? Advances it if not. */
+static bool test_locked(struct mst_work *work) {
+    struct msi_comm *comm = work->comm;
+    /* A program that tests in a loop takes the place of the communicator's thread. */
+    if (msi_comm_is_over(work) || msi_comm_help(comm))
+        comm->waiting.tests = (struct msi_idle){0};
+    else
+        msi_comm_idle(comm, &comm->waiting.tests, false);
+    return msi_comm_is_over(work);
 }
 
 /* Another thread may wait for the same one, and be first. */
@@ -85,7 +95,10 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
         msi_comm_begin_wait(work);
     }
     while (st == MST_OK && is_held(work, generation) && !msi_comm_is_over(work)) {
-        if (msi_comm_in_callback()) {
+        if (wait->deadline == MSI_DEADLINE_NOW) {
+            bool over = test_locked(work);
+            if (!over && is_held(work, generation)) st = msi_comm_say_not_done(work);
+        } else if (msi_comm_in_callback()) {
             st = msi_comm_refuse_waiting();
         } else if (msi_comm_help(comm)) {
             idle = (struct msi_idle){0};
@@ -109,17 +122,6 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
     return st;
 }
 
-/* Is the operation over? Advances it if not. */
-static bool test_locked(struct mst_work *work) {
-    struct msi_comm *comm = work->comm;
-    /* A program that tests in a loop takes the place of the communicator's thread. */
-    if (msi_comm_is_over(work) || msi_comm_help(comm))
-        comm->waiting.tests = (struct msi_idle){0};
-    else
-        msi_comm_idle(comm, &comm->waiting.tests, false);
-    return msi_comm_is_over(work);
-}
-
 mst_status msi_one_test(mst_work *handle, bool *done) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return msi_refuse_handle();
@@ -134,10 +136,11 @@ struct look {
     size_t done;       /* index of the first that is done; n: none */
     mst_work *pending; /* an operation that is not; NULL: all are done */
     bool threads;      /* every communicator with a pending operation has its thread */
+    bool patient;      /* for one of them the wait is too short for a sleep so far */
 };
 
 /* Advances one operation; false: it is not done. */
-static bool look_at_one(mst_work *handle, struct look *look) {
+static bool look_at_one(mst_work *handle, const struct msi_idle *idle, struct look *look) {
     struct mst_work *work = lookup_locked(handle);
     if (!work) return true;
     struct msi_comm *comm = work->comm;
@@ -145,26 +148,27 @@ static bool look_at_one(mst_work *handle, struct look *look) {
     if (!done) {
         look->pending = handle;
         look->threads &= msi_comm_has_thread(comm);
+        look->patient |= msi_comm_is_patient(comm, idle);
     }
     msi_comm_unlock(comm);
     return done;
 }
 
 /* The same for a handle that may stand for several. */
-static bool look_at_handle(mst_work *handle, struct look *look) {
+static bool look_at_handle(mst_work *handle, const struct msi_idle *idle, struct look *look) {
     struct msi_combined *combined = msi_combined_get(handle);
-    if (!combined) return look_at_one(handle, look);
+    if (!combined) return look_at_one(handle, idle, look);
     bool done = true;
-    for (size_t i = combined->n; i-- > 0;) done &= look_at_one(combined->parts[i], look);
+    for (size_t i = combined->n; i-- > 0;) done &= look_at_one(combined->parts[i], idle, look);
     msi_combined_put(combined);
     return done;
 }
 
 /* Advances all operations. */
-static struct look look_at(mst_work *const *handles, size_t n) {
-    struct look look = {n, NULL, true};
+static struct look look_at(mst_work *const *handles, size_t n, const struct msi_idle *idle) {
+    struct look look = {n, NULL, true, false};
     for (size_t i = n; i-- > 0;)
-        if (handles[i] && look_at_handle(handles[i], &look)) look.done = i;
+        if (handles[i] && look_at_handle(handles[i], idle, &look)) look.done = i;
     return look;
 }
 
@@ -197,6 +201,7 @@ static mst_status say_not_done(mst_work *pending) {
 }
 
 static mst_status check_wait(const struct msi_wait *wait, mst_work *pending) {
+    if (wait->deadline == MSI_DEADLINE_NOW) return say_not_done(pending);
     if (msi_comm_in_callback()) return msi_comm_refuse_waiting();
     if (msi_wait_cancelled(wait))
         return msi_fail(MST_ERR_CANCELLED, NULL, "waiting for several works was cancelled");
@@ -208,7 +213,7 @@ static mst_status check_wait(const struct msi_wait *wait, mst_work *pending) {
 mst_status msi_comm_await(mst_work *const *handles, size_t n, const struct msi_wait *wait, bool all,
                           size_t *done) {
     struct msi_idle idle = {0};
-    struct look look = look_at(handles, n);
+    struct look look = look_at(handles, n, &idle);
     mst_work *traced = NULL;
     mst_status st = MST_OK;
     while (all ? look.pending != NULL : look.done == n) {
@@ -217,8 +222,8 @@ mst_status msi_comm_await(mst_work *const *handles, size_t n, const struct msi_w
         if (!idle.since) idle.since = msi_now();
         if (traced != look.pending) trace_wait(look.pending, true);
         traced = look.pending;
-        if (look.threads && !msi_comm_is_patient(&idle)) nap(look.pending);
-        look = look_at(handles, n);
+        if (look.threads && !look.patient) nap(look.pending);
+        look = look_at(handles, n, &idle);
     }
     if (traced) trace_wait(traced, false);
     *done = look.done;

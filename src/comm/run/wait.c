@@ -398,6 +398,11 @@ static int64_t yield_ns(const struct msi_comm *comm, int64_t now) {
     return now < comm->waiting.crowded_until ? 0 : YIELD_NS;
 }
 
+static int64_t yield_by_clock_ns(const struct msi_comm *comm) {
+    if (comm->config.spin_us) return comm->config.spin_us * 1000;
+    return must_help(comm) ? HELP_NS : WOKEN_NS;
+}
+
 static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct msi_idle *idle) {
     struct pollfd *fds = comm->waiting.fds;
     int n = MSI_POLL_FIRST_PEER + comm->size;
@@ -445,14 +450,16 @@ static void idle_by_clock(struct msi_comm *comm, struct msi_idle *idle, bool may
         return;
     if (now - idle->since < SPIN_NS && !comm->ranks.oversubscribed)
         pause_a_little(comm, false);
-    else if (!may_sleep || now - idle->since < (must_help(comm) ? HELP_NS : WOKEN_NS))
+    else if (!may_sleep || now - idle->since < yield_by_clock_ns(comm))
         pause_a_little(comm, true);
     else
         sleep_idle(comm, idle);
 }
 
-bool msi_comm_is_patient(const struct msi_idle *idle) {
-    return idle->since == 0 || msi_now() - idle->since < YIELD_NS;
+bool msi_comm_is_patient(const struct msi_comm *comm, const struct msi_idle *idle) {
+    if (idle->since == 0) return true;
+    int64_t now = msi_now();
+    return now - idle->since < yield_ns(comm, now);
 }
 
 void msi_comm_idle(struct msi_comm *comm, struct msi_idle *idle, bool may_sleep) {
