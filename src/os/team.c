@@ -12,11 +12,12 @@
 enum {
     LINE = 128,
     POLL_NS = 50000,       /* after a job, before a thread sleeps */
-    LATE_NS = 300000,      /* a part that takes so much longer than the caller's has lost its processor */
+    LATE_NS = 300000,      /* a part that ends so much later than it should has lost its processor */
     REST_MS = 50,          /* the first rest; each one after it is twice as long … */
     REST_MOST_MS = 3200,   /* … up to this */
     CHECKS = 64,           /* polls between two looks at the clock */
     COPY_GRAIN = 64 << 10, /* bytes that are worth a thread */
+    COPY_PARTS = 4,        /* of a large copy for each thread, in case that one is slow */
     SHARE_MOST = 8,        /* more threads do not copy faster: memory is the limit */
 };
 
@@ -143,8 +144,9 @@ static void start(struct msi_team *team) {
     while (team->n < most && !msi_thread_start(&team->threads[team->n], help, team)) team->n++;
 }
 
-/* Waits for the parts that other threads have taken. The caller has just done its last one. */
-static void wait_for_all(struct msi_team *team, int parts) {
+/* Waits for the parts that other threads have taken. The caller has just done its last one. A thread is late if
+ * the wait is longer than the job was until then. */
+static void wait_for_all(struct msi_team *team, int parts, int64_t begun) {
     int64_t since = 0, now = 0;
     /* Acquires what the threads wrote, from do_part. */
     for (int i = 1; atomic_load_explicit(&team->done, memory_order_acquire) < parts; i++) {
@@ -155,7 +157,7 @@ static void wait_for_all(struct msi_team *team, int parts) {
         if (now - since > LATE_NS) sched_yield();
     }
     int64_t rest = team->rest_ms ? 2 * team->rest_ms : REST_MS;
-    bool late = since && now - since > LATE_NS;
+    bool late = since && now - since > LATE_NS + (since - begun);
     team->rest_ms = !late ? team->rest_ms / 2 : rest < REST_MOST_MS ? rest : REST_MOST_MS;
     if (late || atomic_load_explicit(&team->rest_until, memory_order_relaxed))
         atomic_store_explicit(&team->rest_until, late ? now + team->rest_ms * 1000000 : 0, memory_order_relaxed);
@@ -172,6 +174,7 @@ void msi_team_run(struct msi_team *team, int parts, msi_team_job job, void *cont
         return;
     }
     if (!team->started) start(team);
+    int64_t begun = msi_now();
     team->job = job;
     team->context = context;
     atomic_store_explicit(&team->done, 0, memory_order_relaxed);
@@ -179,7 +182,7 @@ void msi_team_run(struct msi_team *team, int parts, msi_team_job job, void *cont
     atomic_store_explicit(&team->state, turn << 32 | (uint64_t)parts, memory_order_seq_cst);
     wake_one(team);
     while (do_part(team, false)) {}
-    wait_for_all(team, parts);
+    wait_for_all(team, parts, begun);
     atomic_store_explicit(&team->busy, false, memory_order_release);
 }
 
@@ -217,6 +220,7 @@ static void copy_part(void *context, int part, int parts) {
 void msi_team_copy(struct msi_team *team, void *to, const void *from, size_t bytes) {
     struct copy copy = {to, from, bytes};
     int parts = msi_team_parts(team, bytes, COPY_GRAIN);
+    if (bytes / COPY_GRAIN >= COPY_PARTS * (size_t)parts) parts *= COPY_PARTS;
     if (parts == 1)
         memcpy(to, from, bytes);
     else

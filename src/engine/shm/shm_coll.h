@@ -145,12 +145,14 @@ static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const
     return msi_maps_find(msi_shm(coll->work->comm)->maps, rank, where, skip, len);
 }
 /*
- * The threads that move the data of an operation: each takes parts of it, with arrays of its own. User-defined
- * operations are not called by several threads at a time.
+ * The threads that move the data of a large operation: each takes parts of it, with arrays of its own.
+ * User-defined operations are not called by several threads at a time.
  */
-enum { MSI_SHM_TEAM_RANKS = 64 };
+enum { MSI_SHM_TEAM_RANKS = 64, MSI_SHM_TEAM_FROM = 512 << 10 };
 static inline struct msi_team *msi_shm_team(const struct msi_shm_coll *coll) {
-    bool alone = coll->region->size > MSI_SHM_TEAM_RANKS || coll->work->op.user;
+    size_t most = coll->in.each > coll->out.each ? coll->in.each : coll->out.each;
+    bool alone = coll->region->size > MSI_SHM_TEAM_RANKS || coll->work->op.user ||
+                 (!coll->uneven && most < MSI_SHM_TEAM_FROM);
     return alone ? NULL : coll->work->comm->config.team;
 }
 /* Lets other ranks read this rank's input in place, if that is possible and faster: sets in_where. */
