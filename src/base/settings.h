@@ -23,6 +23,9 @@
     X(spin_us, "MUSTER_SPIN_US", AUTO, "auto", 1, 1000000,                                                   \
       "Microseconds for which a thread that waits polls before it sleeps; auto: 2000, or none while other "  \
       "threads need its processor.")                                                                         \
+    X(threads, "MUSTER_THREADS", AUTO, "auto", 1, 64,                                                        \
+      "Threads with which a rank copies and reduces large tensors on its host; auto: up to 8, as far as "    \
+      "the ranks leave processors idle.")                                                                    \
     X(join, "MUSTER_JOIN", NUMBER, "0", 0, 1,                                                                \
       "1: the process joins a world that runs already, when its ranks call mst_grow_world.")                 \
     X(discovery, "MUSTER_DISCOVERY", NUMBER, "1", 0, 1,                                                      \

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/engine.h"
 #include "os/lock.h"
+#include "os/thread.h"
 #include "prof/record/message_seq.h"
 
 /* How long a wait has gone on. */
@@ -137,15 +138,6 @@ static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
     uint32_t spins = comm->traits.spins;
     if (comm->ranks.oversubscribed) return 1;
     return comm->waiting.crowded_until && spins > FEW ? FEW : spins;
-}
-
-/* Pauses between two checks. */
-static inline void msi_relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__("yield" ::: "memory");
-#endif
 }
 
 static inline int msi_comm_global(const struct msi_comm *comm, int rank) {

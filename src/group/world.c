@@ -88,6 +88,7 @@ static void release(struct msi_world *world) {
     msi_prof_world_end(world->prof);
     msi_flight_clear_world(world);
     msi_endpoint_close(&world->endpoint);
+    msi_team_free(world->team);
     msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
     msi_spare_fds_drop();
@@ -253,6 +254,13 @@ static void leave_early(struct msi_world *world, mst_status status) {
     msi_error_restore(&error);
 }
 
+/* Without memory for it the rank has one thread. */
+static void make_team(struct msi_world *world, const struct msi_settings *settings) {
+    const struct msi_members *members = &world->members;
+    int local = members->local_sizes[members->members[world->rank].host], threads = (int)settings->threads;
+    world->team = msi_team_new(threads ? threads : msi_team_share(local), threads != 0);
+}
+
 /* Joins the ranks, and sets up what needs the members. */
 static mst_status form_world(struct msi_world *world, const struct opening *how,
                              const struct msi_settings *settings, struct msi_backends *backends) {
@@ -268,6 +276,7 @@ static mst_status form_world(struct msi_world *world, const struct opening *how,
     st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
                            world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
     if (st == MST_OK) st = msi_auth_init(&world->endpoint.auth, settings);
+    if (st == MST_OK) make_team(world, settings);
     if (st == MST_OK) msi_world_copy_store(world, how->previous, settings);
     if (st == MST_OK) st = msi_world_begin_prof(world, settings);
     if (st != MST_OK) leave_early(world, st);

@@ -13,4 +13,13 @@ void msi_cond_init(pthread_cond_t *cond);
 /* Waits until it is signalled, or until a deadline of msi_deadline. */
 void msi_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline);
 
+/* Pauses between two checks of a thread that polls. */
+static inline void msi_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__("yield" ::: "memory");
+#endif
+}
+
 #endif

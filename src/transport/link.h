@@ -17,6 +17,7 @@
 
 #include "base/list.h"
 #include "os/stream.h"
+#include "os/team.h"
 
 #include <muster/status.h>
 #include <stdbool.h>
@@ -150,5 +151,7 @@ enum msi_cma_mode { MSI_CMA_MODE_AUTO, MSI_CMA_MODE_ALWAYS, MSI_CMA_MODE_NEVER }
 void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode mode);
 /* For oversubscribed processors: uses more cells, so that a large send needs fewer context switches. */
 void msi_link_shm_widen(struct msi_link *link);
+/* The threads that read large sends; NULL: the caller alone. */
+void msi_link_shm_team(struct msi_link *link, struct msi_team *team);
 
 #endif

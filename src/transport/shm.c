@@ -14,7 +14,8 @@
 
 enum {
     BURST = 4,         /* cells moved in one direction before the other is served */
-    CMA_STEP = 1 << 20 /* bytes read by CMA before the other direction is served */
+    CMA_STEP = 1 << 20, /* bytes that a thread reads by CMA before the other direction is served */
+    CMA_GRAIN = 512 << 10, /* that are worth a thread */
 };
 
 struct region {
@@ -37,6 +38,7 @@ struct shm {
     uint64_t from;  /* … at this address */
     uint64_t offer; /* number of the cell that offers the first send for a rendezvous; 0: none */
     struct msi_rendezvous rendezvous;
+    struct msi_team *team; /* reads by CMA */
 };
 
 static void wake(const struct shm *shm) {
@@ -153,11 +155,31 @@ static void fail_closed(struct shm *shm) {
     msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the peer closed the link");
 }
 
+/* A read by CMA. */
+struct read {
+    int pid;
+    uint64_t from;
+    char *to;
+    size_t bytes;
+    _Atomic int error; /* errno of a part that failed; 0: none */
+};
+
+static void read_part(void *context, int part, int parts) {
+    struct read *read = context;
+    size_t at = msi_team_start(read->bytes, part, parts, 64),
+           end = msi_team_start(read->bytes, part + 1, parts, 64);
+    if (!msi_cma_read(read->pid, read->from + at, read->to + at, end - at))
+        atomic_store_explicit(&read->error, errno, memory_order_relaxed); /* read after the job has ended */
+}
+
 /*
  * Reads bytes from the peer's memory. Fails the link if that is impossible or the peer has closed meanwhile.
  */
 static bool read_from_peer(struct shm *shm, char *to, size_t n) {
-    if (!msi_cma_read(shm->rendezvous.other->pid, shm->from + shm->at, to, n)) {
+    struct read read = {shm->rendezvous.other->pid, shm->from + shm->at, to, n, 0};
+    msi_team_run(shm->team, msi_team_parts(shm->team, n, CMA_GRAIN), read_part, &read);
+    errno = atomic_load_explicit(&read.error, memory_order_relaxed);
+    if (errno) {
         bool refused = errno == EPERM || errno == ENOMEM; /* the peer may be alive */
         msi_link_fail(&shm->link, refused ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST,
                       "cannot read the memory of the peer process: %s", strerror(errno));
@@ -188,10 +210,10 @@ static bool take_bytes(struct shm *shm, size_t most) {
 static bool take_cells(struct shm *shm) {
     bool moved = false;
     for (int i = 0; i < BURST && !msi_list_empty(&shm->link.receives) && open_cell(shm); i++) {
-        size_t by_cma = 0;
-        while (shm->at < shm->len && !msi_list_empty(&shm->link.receives) && by_cma < CMA_STEP) {
+        size_t by_cma = 0, step = CMA_STEP * (size_t)(shm->in_peer ? msi_team_threads(shm->team) : 1);
+        while (shm->at < shm->len && !msi_list_empty(&shm->link.receives) && by_cma < step) {
             size_t before = shm->at, left = shm->len - shm->at;
-            if (!take_bytes(shm, shm->in_peer && left > CMA_STEP ? CMA_STEP : left)) return moved;
+            if (!take_bytes(shm, shm->in_peer && left > step ? step : left)) return moved;
             if (shm->in_peer) by_cma += shm->at - before;
         }
         if (shm->at == shm->len) close_cell(shm);
@@ -271,6 +293,10 @@ static const struct msi_link_ops ops = {
 
 void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode mode) {
     msi_rendezvous_set(&msi_container(link, struct shm, link)->rendezvous, mode);
+}
+
+void msi_link_shm_team(struct msi_link *link, struct msi_team *team) {
+    msi_container(link, struct shm, link)->team = team;
 }
 
 void msi_link_shm_widen(struct msi_link *link) {

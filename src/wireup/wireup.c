@@ -30,6 +30,7 @@ static mst_status open_shm(const struct msi_peers *peers, int slot, int side, st
     w->slot = slot;
     mst_status st = msi_link_open_shm(w->memory.base, side, wake, w, &w->link);
     if (st != MST_OK) msi_segment_close(&w->memory);
+    if (st == MST_OK) msi_link_shm_team(w->link, peers->comm->config.team);
     if (st != MST_OK || !peers->comm->ranks.oversubscribed) return st;
     /* Oversubscribed ranks share a processor: the time of a message tells nothing about cma, and fewer
      * switches count. */

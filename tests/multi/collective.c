@@ -1,10 +1,12 @@
 /*
  * collective.c - every communication call against a naive reference, on as many ranks as the launcher starts.
  *
- *   muster run -n 4 build/bin/tests/collective [--quick | --all | --soak SECONDS | --calls N] [options]
+ *   muster run -n 4 build/bin/tests/collective [--quick | --all | --count N | --soak SECONDS | --calls N]
+ *       [options]
  *
  *   --quick           each operation, dtype and op once, each operation with every count; seconds (default)
  *   --all             every operation, dtype and op with every count, in and out of place, blocking and not
+ *   --count N         every operation with N elements, in each kind of memory
  *   --soak SECONDS    random calls for so long, several at once on several groups; checks memory
  *   --calls N         the same for N cases; from 50000 on, growing memory is a failure
  *   --seed S          seed of everything random; always printed
@@ -26,10 +28,11 @@
 
 struct suite suite = {.max_count = SIZE_MAX, .only_case = -1};
 
-enum mode { QUICK, ALL, SOAK };
+enum mode { QUICK, ALL, COUNT, SOAK };
 static enum mode mode = QUICK;
 static double seconds = 10;
 static uint64_t calls;
+static size_t count;
 
 static void read_option(int option) {
     switch (option) {
@@ -38,6 +41,10 @@ static void read_option(int option) {
         break;
     case 'a':
         mode = ALL;
+        break;
+    case 'k':
+        mode = COUNT;
+        count = strtoull(optarg, NULL, 10);
         break;
     case 's':
         mode = SOAK;
@@ -80,7 +87,8 @@ static void read_options(int argc, char **argv) {
         {"seed", required_argument, NULL, 'e'},  {"only", required_argument, NULL, 'o'},
         {"dtype", required_argument, NULL, 'd'}, {"max-count", required_argument, NULL, 'm'},
         {"case", required_argument, NULL, 'c'},  {"device", no_argument, NULL, 'g'},
-        {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
+        {"verbose", no_argument, NULL, 'v'},     {"count", required_argument, NULL, 'k'},
+        {NULL, 0, NULL, 0},
     };
     suite.seed = 1;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) read_option(option);
@@ -116,6 +124,8 @@ static void run_mode(void) {
         run_one((uint64_t)suite.only_case);
     } else if (mode == SOAK) {
         run_soak(seconds, calls);
+    } else if (mode == COUNT) {
+        run_count(count);
     } else {
         if (!suite.dtype) run_scenarios();
         if (mode == ALL)

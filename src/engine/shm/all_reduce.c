@@ -26,6 +26,8 @@ enum {
     CHUNK = 256 << 10,
     STRIP = 64 << 10, /* of a direct part; the result is copied while it is in the cache */
     GRAIN = 64,       /* elements, or units of a user-defined operation; parts begin at multiples */
+    TEAM_GRAIN = 16 << 10, /* bytes of a chunk or a strip that are worth a thread */
+    TEAM_STRIPS = 4,       /* strips for each thread between two checks of the other ranks */
 };
 
 static size_t grain(const struct msi_shm_coll *coll) {
@@ -61,56 +63,79 @@ static unsigned char *result_cell(const struct msi_shm_coll *coll, int rank, uin
     return coll->region->areas[rank].big + 2 * coll->chunk + round % 2 * most;
 }
 
-static void stage(const struct msi_shm_coll *coll, uint32_t round) {
+/* A range of a chunk, in elements from its begin, for one of the threads that share the round. */
+struct slice {
+    int part, parts;
+};
+
+/* The slice's share of the elements from start to end. */
+static struct chunk share(const struct msi_shm_coll *coll, struct slice slice, size_t start, size_t end) {
+    size_t n = end - start, from = msi_team_start(n, slice.part, slice.parts, grain(coll)),
+           to = msi_team_start(n, slice.part + 1, slice.parts, grain(coll));
+    return (struct chunk){start + from, to - from};
+}
+
+/* The slice's share of a rank's part of a chunk. */
+static struct chunk share_of_part(const struct msi_shm_coll *coll, struct slice slice, struct chunk c,
+                                  int rank) {
+    return share(coll, slice, part_start(coll, c.n, rank), part_start(coll, c.n, rank + 1));
+}
+
+static void stage(const struct msi_shm_coll *coll, uint32_t round, struct slice slice) {
     struct chunk c = chunk_at(coll, round);
     unsigned char *cell = stage_cell(coll, coll->region->rank, round);
     const char *in = coll->in.base + c.at * coll->in.element;
-    size_t own = part_start(coll, c.n, coll->region->rank),
-           next = part_start(coll, c.n, coll->region->rank + 1);
-    if (msi_shm_is_scan(coll)) next = own;
-    memcpy(cell, in, own * coll->in.element);
-    memcpy(cell + next * coll->in.element, in + next * coll->in.element, (c.n - next) * coll->in.element);
+    size_t element = coll->in.element;
+    for (int r = 0; r < coll->region->size; r++) {
+        if (r == coll->region->rank && !msi_shm_is_scan(coll)) continue;
+        struct chunk s = share_of_part(coll, slice, c, r);
+        memcpy(cell + s.at * element, in + s.at * element, s.n * element);
+    }
 }
 
-static void reduce_local(const struct msi_shm_coll *coll, uint32_t round) {
+static void reduce_local(const struct msi_shm_coll *coll, uint32_t round, struct slice slice) {
+    const void *sources_of_thread[MSI_SHM_TEAM_RANKS],
+        **sources = slice.parts > 1 ? sources_of_thread : coll->sources;
     struct chunk c = chunk_at(coll, round);
     int me = coll->region->rank;
-    size_t start = part_start(coll, c.n, me), n = part_start(coll, c.n, me + 1) - start;
-    size_t at = (c.at + start) * coll->in.element;
+    struct chunk s = share_of_part(coll, slice, c, me);
+    size_t at = (c.at + s.at) * coll->in.element, skip = (s.at - part_start(coll, c.n, me)) * coll->in.element;
     for (int r = 0; r < coll->region->size; r++)
-        coll->sources[r] = stage_cell(coll, r, round) + start * coll->in.element;
-    coll->sources[me] = coll->in.base + at;
-    msi_shm_reduce(coll, result_cell(coll, me, round), wants_result(coll) ? coll->out.base + at : NULL, n);
+        sources[r] = stage_cell(coll, r, round) + s.at * coll->in.element;
+    sources[me] = coll->in.base + at;
+    msi_shm_reduce(coll, sources, result_cell(coll, me, round) + skip,
+                   wants_result(coll) ? coll->out.base + at : NULL, s.n);
 }
 
-static void fetch(const struct msi_shm_coll *coll, uint32_t round) {
+static void fetch(const struct msi_shm_coll *coll, uint32_t round, struct slice slice) {
     struct chunk c = chunk_at(coll, round);
     for (int i = 1; i < coll->region->size; i++) {
         int r = (coll->region->rank + i) % coll->region->size;
-        size_t start = part_start(coll, c.n, r), n = part_start(coll, c.n, r + 1) - start;
-        memcpy(coll->out.base + (c.at + start) * coll->in.element, result_cell(coll, r, round),
-               n * coll->in.element);
+        struct chunk s = share_of_part(coll, slice, c, r);
+        size_t skip = s.at - part_start(coll, c.n, r);
+        memcpy(coll->out.base + (c.at + s.at) * coll->in.element,
+               result_cell(coll, r, round) + skip * coll->in.element, s.n * coll->in.element);
     }
 }
 
 /* Scans this rank's part in the cells of all ranks. */
-static void scan_part(const struct msi_shm_coll *coll, uint32_t round) {
-    struct chunk c = chunk_at(coll, round);
+static void scan_part(const struct msi_shm_coll *coll, uint32_t round, struct slice slice) {
+    void *targets_of_thread[MSI_SHM_TEAM_RANKS],
+        **targets = slice.parts > 1 ? targets_of_thread : coll->targets;
     const struct msi_op *op = &coll->work->op;
     struct msi_reduce_scale scale = msi_op_scale(op, coll->region->size);
     struct msi_prefix scan = {op->reducer, op->desc.dtype, op->desc.op, op->desc.kind == MST_KIND_EXSCAN,
                               &scale};
-    size_t start = part_start(coll, c.n, coll->region->rank),
-           end = part_start(coll, c.n, coll->region->rank + 1);
+    struct chunk s = share_of_part(coll, slice, chunk_at(coll, round), coll->region->rank);
     for (int r = 0; r < coll->region->size; r++)
-        coll->targets[r] = stage_cell(coll, r, round) + start * coll->in.element;
-    msi_reduce_scan(&scan, coll->targets, coll->region->size, end - start);
+        targets[r] = stage_cell(coll, r, round) + s.at * coll->in.element;
+    msi_reduce_scan(&scan, targets, coll->region->size, s.n);
 }
 
-static void fetch_scan(const struct msi_shm_coll *coll, uint32_t round) {
-    struct chunk c = chunk_at(coll, round);
-    memcpy(coll->out.base + c.at * coll->in.element, stage_cell(coll, coll->region->rank, round),
-           c.n * coll->in.element);
+static void fetch_scan(const struct msi_shm_coll *coll, uint32_t round, struct slice slice) {
+    struct chunk c = chunk_at(coll, round), s = share(coll, slice, 0, c.n);
+    memcpy(coll->out.base + (c.at + s.at) * coll->in.element,
+           stage_cell(coll, coll->region->rank, round) + s.at * coll->in.element, s.n * coll->in.element);
 }
 
 /* Have all ranks reached the value? coll->peer remembers those that have. */
@@ -128,17 +153,33 @@ static void tell_done(const struct msi_shm_coll *coll) {
                         msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
 }
 
+/* What a rank does between two synchronizations. */
+static void run_round(void *context, int part, int parts) {
+    const struct msi_shm_coll *coll = context;
+    bool scan = msi_shm_is_scan(coll);
+    uint32_t t = coll->filled;
+    struct slice slice = {part, parts};
+    if (t < coll->rounds) stage(coll, t, slice);
+    if (t >= 1 && t - 1 < coll->rounds) (scan ? scan_part : reduce_local)(coll, t - 1, slice);
+    if (t >= 2 && !scan && wants_result(coll)) fetch(coll, t - 2, slice);
+}
+
+static void run_fetch_scan(void *context, int part, int parts) {
+    const struct msi_shm_coll *coll = context;
+    fetch_scan(coll, coll->filled - 2, (struct slice){part, parts});
+}
+
 static enum msi_advance advance_staged(struct msi_shm_coll *coll) {
     bool moved = false, scan = msi_shm_is_scan(coll);
     uint32_t last = coll->rounds + 2;
+    struct msi_team *team = msi_shm_team(coll);
+    int parts = msi_team_parts(team, coll->chunk, TEAM_GRAIN);
     while (coll->filled < last) {
         uint32_t t = coll->filled;
         if (t && !all_reached(coll, offsetof(struct msi_area, filled), msi_rounds_done(coll->seq, t)))
             return moved ? MSI_MOVED : MSI_BLOCKED;
-        if (t >= 2 && scan) fetch_scan(coll, t - 2); /* before its cell is filled again */
-        if (t < coll->rounds) stage(coll, t);
-        if (t >= 1 && t - 1 < coll->rounds) (scan ? scan_part : reduce_local)(coll, t - 1);
-        if (t >= 2 && !scan && wants_result(coll)) fetch(coll, t - 2);
+        if (t >= 2 && scan) msi_team_run(team, parts, run_fetch_scan, coll); /* before its cell is filled again */
+        msi_team_run(team, parts, run_round, coll);
         coll->peer = 0;
         coll->filled++;
         if (coll->filled < last)
@@ -163,26 +204,53 @@ static enum msi_advance map_all(struct msi_shm_coll *coll, const void **ins, voi
     return MSI_MOVED;
 }
 
-static enum msi_advance reduce_direct(struct msi_shm_coll *coll) {
+/* Some strips of a direct part: sources and targets of the operation are where they begin. */
+struct strips {
+    const struct msi_shm_coll *coll;
+    size_t per, count; /* elements of a strip, and of all */
+};
+
+static void reduce_strip(void *context, int part, int parts) {
+    const struct strips *strips = context;
+    const struct msi_shm_coll *coll = strips->coll;
+    const void *sources_of_thread[MSI_SHM_TEAM_RANKS],
+        **sources = parts > 1 ? sources_of_thread : coll->sources;
+    void *targets_of_thread[MSI_SHM_TEAM_RANKS], **targets = parts > 1 ? targets_of_thread : coll->targets;
     int me = coll->region->rank, n = coll->region->size;
+    size_t from = (size_t)part * strips->per, left = strips->count - from,
+           count = left < strips->per ? left : strips->per, skip = from * coll->in.element;
+    for (int r = 0; parts > 1 && r < n; r++) {
+        sources[r] = (const char *)coll->sources[r] + skip;
+        targets[r] = (char *)coll->targets[r] + skip;
+    }
+    /* The kernel fills one more output, unless it is an input too. */
+    int second = n > 1 && targets[(me + 1) % n] != sources[(me + 1) % n] ? (me + 1) % n : -1;
+    msi_shm_reduce(coll, sources, targets[me], second >= 0 ? targets[second] : NULL, count);
+    for (int r = 0; r < n; r++)
+        if (r != me && r != second) memcpy(targets[r], targets[me], count * coll->in.element);
+}
+
+static enum msi_advance reduce_direct(struct msi_shm_coll *coll) {
+    struct msi_team *team = msi_shm_team(coll);
+    int me = coll->region->rank;
     size_t total = coll->in.each / coll->in.element, per = STRIP / coll->in.element;
     per -= per % msi_unit_of(coll->work->op.user);
     size_t start = part_start(coll, total, me), end = part_start(coll, total, me + 1);
-    size_t from = start + coll->drained * per;
+    size_t from = start + coll->drained * per, at = from * coll->in.element;
     if (from >= end) return MSI_DONE;
-    size_t count = end - from < per ? end - from : per, at = from * coll->in.element,
-           len = count * coll->in.element;
-    if (map_all(coll, coll->sources, coll->targets, at, len) == MSI_FAILED) return MSI_FAILED;
+    size_t most = per, left = end - from;
+    int threads = msi_team_parts(team, left * coll->in.element, STRIP);
+    if (threads > 1) most *= (size_t)threads * TEAM_STRIPS;
+    struct strips strips = {coll, per, left < most ? left : most};
+    if (map_all(coll, coll->sources, coll->targets, at, strips.count * coll->in.element) == MSI_FAILED)
+        return MSI_FAILED;
     if (msi_shm_check_in_place(coll) == MSI_FAILED)
         return MSI_FAILED; /* its memory must not be written any more */
     coll->sources[me] = coll->in.base + at;
     coll->targets[me] = coll->out.base + at;
-    /* The kernel fills one more output, unless it is an input too. */
-    int second = n > 1 && coll->targets[(me + 1) % n] != coll->sources[(me + 1) % n] ? (me + 1) % n : -1;
-    msi_shm_reduce(coll, coll->targets[me], second >= 0 ? coll->targets[second] : NULL, count);
-    for (int r = 0; r < n; r++)
-        if (r != me && r != second) memcpy(coll->targets[r], coll->targets[me], len);
-    coll->drained++;
+    int n = (int)((strips.count + per - 1) / per);
+    msi_team_run(team, n, reduce_strip, &strips);
+    coll->drained += (uint32_t)n;
     return msi_shm_check_in_place(coll);
 }
 

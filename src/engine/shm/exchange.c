@@ -180,7 +180,7 @@ static void copy_own(const struct msi_shm_coll *coll) {
     const char *from = coll->parts ? msi_block(&coll->in, me) : coll->in.base;
     char *to = coll->src_rank < 0 ? msi_block(&coll->out, me) : coll->out.base;
     size_t len = coll->parts ? msi_block_len(&coll->in, me) : coll->in.each;
-    if (len && from != to) memcpy(to, from, len);
+    if (len && from != to) msi_team_copy(msi_shm_team(coll), to, from, len);
 }
 
 static enum msi_advance announce(struct msi_shm_coll *coll) {
@@ -198,18 +198,40 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
     return MSI_MOVED;
 }
 
-/* The next round of this rank's own cells, if there is room. */
+/* Is the cell of a round free? */
+static bool has_room(const struct msi_shm_coll *coll, uint32_t round) {
+    uint32_t n = cells(coll);
+    return round < n ||
+           readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, round - n + 1));
+}
+
+/* How many rounds this rank moves at a time, at most: one for each thread, and half of the cells. */
+static uint32_t batch(const struct msi_shm_coll *coll, uint32_t left) {
+    if (left < 2) return left;
+    uint32_t most = (uint32_t)msi_team_threads(msi_shm_team(coll)), half = (cells(coll) + 1) / 2;
+    if (most > half) most = half;
+    return left < most ? left : most;
+}
+
+static void fill_round(void *context, int part, int parts) {
+    const struct msi_shm_coll *coll = context;
+    uint32_t round = coll->filled + (uint32_t)part;
+    size_t cell = round % cells(coll) * coll->chunk * msi_shm_blocks(coll);
+    (void)parts;
+    fill(coll, msi_shm_region_own(coll->region)->big + cell, coll->chunk, (size_t)round * coll->chunk,
+         coll->chunk);
+}
+
+/* The next rounds of this rank's own cells, as far as there is room. */
 static bool fill_next(struct msi_shm_coll *coll) {
     if (coll->mode != MSI_SLOT_BIG || coll->filled >= coll->rounds) return false;
-    uint32_t n = cells(coll), round = coll->filled;
-    if (round >= n &&
-        !readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, round - n + 1)))
-        return false;
-    struct msi_area *own = msi_shm_region_own(coll->region);
-    size_t cell = round % n * coll->chunk * msi_shm_blocks(coll);
-    fill(coll, own->big + cell, coll->chunk, (size_t)round * coll->chunk, coll->chunk);
-    coll->filled++;
-    msi_shm_region_post(coll->region, &own->filled, msi_rounds_done(coll->seq, coll->filled));
+    uint32_t n = batch(coll, coll->rounds - coll->filled);
+    while (n && !has_room(coll, coll->filled + n - 1)) n--;
+    if (n == 0) return false;
+    msi_team_run(msi_shm_team(coll), (int)n, fill_round, coll);
+    coll->filled += n;
+    msi_shm_region_post(coll->region, &msi_shm_region_own(coll->region)->filled,
+                        msi_rounds_done(coll->seq, coll->filled));
     return true;
 }
 
@@ -265,71 +287,128 @@ static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     return MSI_MOVED;
 }
 
-/* Can the current round of a rank be read? */
-static enum msi_advance look(struct msi_shm_coll *coll, int rank) {
-    if (coll->drained == 0) {
-        enum msi_advance met = meet(coll, rank);
-        if (met != MSI_MOVED) return met;
-    } else if (msi_shm_slot(coll, rank)->mode == MSI_SLOT_BIG &&
-               coll->drained < rounds_for(coll, expected(coll, rank), MSI_SLOT_BIG) &&
-               !msi_shm_region_reached(&coll->region->areas[rank].filled,
-                                       msi_rounds_done(coll->seq, coll->drained + 1))) {
-        return MSI_BLOCKED;
-    }
-    return MSI_MOVED;
+/* Has a rank that was met published what this rank reads from it up to the end of a round? */
+static bool has_filled(const struct msi_shm_coll *coll, int rank, uint32_t round) {
+    if (msi_shm_slot(coll, rank)->mode != MSI_SLOT_BIG) return true;
+    uint32_t rounds = rounds_for(coll, expected(coll, rank), MSI_SLOT_BIG),
+             needed = round < rounds ? round + 1 : rounds;
+    return needed <= coll->drained || msi_shm_region_reached(&coll->region->areas[rank].filled,
+                                                             msi_rounds_done(coll->seq, needed));
 }
 
-/* How many bytes the current round has from a rank, and their offset in its block. */
-static size_t piece(const struct msi_shm_coll *coll, int rank, size_t *at) {
+/* Can the current round of a rank be read? */
+static enum msi_advance look(struct msi_shm_coll *coll, int rank) {
+    if (coll->drained == 0) return meet(coll, rank);
+    return has_filled(coll, rank, coll->drained) ? MSI_MOVED : MSI_BLOCKED;
+}
+
+/* How many bytes a round has from a rank, and their offset in its block. */
+static size_t piece(const struct msi_shm_coll *coll, int rank, uint32_t round, size_t *at) {
     enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
     size_t len = expected(coll, rank),
            chunk = mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT ? coll->chunk : len;
-    *at = (size_t)coll->drained * chunk;
+    *at = (size_t)round * chunk;
     if (*at >= len) return 0;
     return len - *at < chunk ? len - *at : chunk;
 }
 
+/* Where the block of a source rank goes, if it is copied. */
+static char *target(const struct msi_shm_coll *coll, int rank) {
+    return coll->src_rank < 0 ? msi_block(&coll->out, rank) : coll->out.base;
+}
+
 static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
-    size_t at, len = piece(coll, rank, &at);
+    size_t at, len = piece(coll, rank, coll->drained, &at);
     if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
     const char *from = source(coll, rank, coll->drained);
     if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, msi_maps_why());
     if (coll->work->op.reducer)
         coll->sources[rank] = from;
     else
-        memcpy((coll->src_rank < 0 ? msi_block(&coll->out, rank) : coll->out.base) + at, from, len);
+        memcpy(target(coll, rank) + at, from, len);
     return MSI_MOVED;
 }
 
-static void reduce_local(struct msi_shm_coll *coll) {
+static void reduce_round(const struct msi_shm_coll *coll, uint32_t round, const void **sources) {
     int me = coll->region->rank, any = me ? 0 : 1;
-    size_t at = 0, len = coll->region->size > 1 ? piece(coll, any, &at) : coll->out.each;
+    size_t at = 0, len = coll->region->size > 1 ? piece(coll, any, round, &at) : coll->out.each;
     if (len == 0) return;
-    coll->sources[me] = (coll->parts ? msi_block(&coll->in, me) : coll->in.base) + at;
-    msi_shm_reduce(coll, coll->out.base + at, NULL, len / coll->in.element);
+    sources[me] = (coll->parts ? msi_block(&coll->in, me) : coll->in.base) + at;
+    msi_shm_reduce(coll, sources, coll->out.base + at, NULL, len / coll->in.element);
 }
 
-/* Reads the current round from all source ranks. Begins with the next rank, so that not all ranks read from
- * the same one. */
-static enum msi_advance drain_round(struct msi_shm_coll *coll) {
-    struct msi_shm_region *region = coll->region;
-    for (; coll->peer < region->size; coll->peer++) {
-        int rank = coll->src_rank >= 0 ? coll->src_rank : (region->rank + coll->peer) % region->size;
-        enum msi_advance got = rank == region->rank ? MSI_MOVED : look(coll, rank);
-        if (got == MSI_MOVED && rank != region->rank) got = read_one(coll, rank);
-        if (got != MSI_MOVED) return got;
-        if (coll->src_rank >= 0) break;
+/* The number of source ranks, and the one with that number, from 1 on. Begins with the next rank, so that not
+ * all ranks read from the same one. */
+static int n_sources(const struct msi_shm_coll *coll) {
+    return coll->src_rank >= 0 ? 1 : coll->region->size - 1;
+}
+static int source_rank(const struct msi_shm_coll *coll, int i) {
+    return coll->src_rank >= 0 ? coll->src_rank : (coll->region->rank + i) % coll->region->size;
+}
+
+/* One of the rounds that a team reads. The caller has put where the first one is into coll->sources. */
+static void read_round(void *context, int part, int parts) {
+    const struct msi_shm_coll *coll = context;
+    const void *sources[MSI_SHM_TEAM_RANKS];
+    uint32_t round = coll->drained + (uint32_t)part;
+    (void)parts;
+    for (int i = 1; i <= n_sources(coll); i++) {
+        int rank = source_rank(coll, i);
+        size_t at, len = piece(coll, rank, round, &at);
+        if (len == 0) continue;
+        bool direct = msi_shm_slot(coll, rank)->mode == MSI_SLOT_DIRECT;
+        sources[rank] = (const char *)coll->sources[rank] + (direct ? (size_t)part * coll->chunk : 0);
+        if (!direct)
+            sources[rank] = coll->region->areas[rank].big +
+                            (round % cells(coll) * msi_shm_blocks(coll) +
+                             msi_shm_part(coll, rank, coll->region->rank)) *
+                                coll->chunk;
+        if (!coll->work->op.reducer) memcpy(target(coll, rank) + at, sources[rank], len);
     }
-    if (coll->drained == 0 && (coll->src_rank < 0 || region->size == 2)) msi_shm_all_came(coll);
-    if (coll->work->op.reducer && (coll->to_drain || region->size == 1)) reduce_local(coll);
+    if (coll->work->op.reducer) reduce_round(coll, round, sources);
+}
+
+/* Tells the source ranks that this rank has read some rounds. */
+static enum msi_advance end_rounds(struct msi_shm_coll *coll, uint32_t n) {
     if (coll->must_tell && msi_shm_check_in_place(coll) == MSI_FAILED) return MSI_FAILED;
-    coll->drained++;
+    coll->drained += n;
     coll->peer = 1;
     if (coll->must_tell)
         msi_shm_region_post(
-            region, &msi_shm_region_own(region)->drained,
+            coll->region, &msi_shm_region_own(coll->region)->drained,
             msi_rounds_done(coll->seq, coll->drained < coll->to_drain ? coll->drained : MSI_ALL_ROUNDS));
     return MSI_MOVED;
+}
+
+/* Reads the current round from all source ranks. */
+static enum msi_advance drain_round(struct msi_shm_coll *coll) {
+    int n = n_sources(coll);
+    for (; coll->peer <= n; coll->peer++) {
+        int rank = source_rank(coll, coll->peer);
+        enum msi_advance got = look(coll, rank);
+        if (got == MSI_MOVED) got = read_one(coll, rank);
+        if (got != MSI_MOVED) return got;
+    }
+    if (coll->drained == 0 && (coll->src_rank < 0 || coll->region->size == 2)) msi_shm_all_came(coll);
+    if (coll->work->op.reducer && (coll->to_drain || coll->region->size == 1))
+        reduce_round(coll, coll->drained, coll->sources);
+    return end_rounds(coll, 1);
+}
+
+/* Reads the rounds that all source ranks have filled. The first round is read alone: it meets the ranks. */
+static enum msi_advance drain_rounds(struct msi_shm_coll *coll) {
+    uint32_t n = coll->drained ? batch(coll, coll->to_drain - coll->drained) : 1;
+    for (int i = 1; n > 1 && i <= n_sources(coll); i++)
+        while (n > 1 && !has_filled(coll, source_rank(coll, i), coll->drained + n - 1)) n--;
+    if (n < 2) return drain_round(coll);
+    for (int i = 1; i <= n_sources(coll); i++) {
+        int rank = source_rank(coll, i);
+        if (msi_shm_slot(coll, rank)->mode != MSI_SLOT_DIRECT) continue;
+        coll->sources[rank] = source(coll, rank, coll->drained);
+        if (!coll->sources[rank]) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, msi_maps_why());
+    }
+    msi_team_run(msi_shm_team(coll), (int)n, read_round, coll);
+    return end_rounds(coll, n);
 }
 
 static bool reads_anything(const struct msi_shm_coll *coll) {
@@ -341,7 +420,7 @@ static enum msi_advance move(struct msi_shm_coll *coll) {
     for (;;) {
         bool filled = fill_next(coll);
         bool draining = reads_anything(coll) && (coll->drained == 0 || coll->drained < coll->to_drain);
-        enum msi_advance drained = draining ? drain_round(coll) : MSI_BLOCKED;
+        enum msi_advance drained = draining ? drain_rounds(coll) : MSI_BLOCKED;
         if (drained == MSI_FAILED) return MSI_FAILED;
         moved |= filled || drained == MSI_MOVED;
         if (!filled && drained != MSI_MOVED) {

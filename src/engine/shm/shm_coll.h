@@ -128,13 +128,14 @@ static inline int msi_shm_sources(const struct msi_shm_coll *coll) {
     if (!msi_shm_is_scan(coll)) return coll->region->size;
     return coll->region->rank + (coll->work->op.desc.kind == MST_KIND_SCAN);
 }
-/* Reduces count elements of coll->sources, one array per rank; copy may be NULL. */
-static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, void *copy, size_t count) {
+/* Reduces count elements of the sources, one array per rank; copy may be NULL. */
+static inline void msi_shm_reduce(const struct msi_shm_coll *coll, const void *const *sources, void *out,
+                                  void *copy, size_t count) {
     const struct msi_op *op = &coll->work->op;
     struct msi_reduce_scale scale = msi_op_scale(op, coll->region->size);
     int n = msi_shm_sources(coll);
     if (n)
-        op->reducer->reduce_local(out, copy, coll->sources, n, count, &scale);
+        op->reducer->reduce_local(out, copy, sources, n, count, &scale);
     else
         msi_reduce_identity(op->desc.dtype, op->desc.op, out, count);
 }
@@ -142,6 +143,17 @@ static inline void msi_shm_reduce(const struct msi_shm_coll *coll, void *out, vo
 static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_arena_ref *where,
                                 size_t skip, size_t len) {
     return msi_maps_find(msi_shm(coll->work->comm)->maps, rank, where, skip, len);
+}
+/*
+ * The threads that move the data of a large operation: each takes parts of it, with arrays of its own.
+ * User-defined operations are not called by several threads at a time.
+ */
+enum { MSI_SHM_TEAM_RANKS = 64, MSI_SHM_TEAM_FROM = 512 << 10 };
+static inline struct msi_team *msi_shm_team(const struct msi_shm_coll *coll) {
+    size_t most = coll->in.each > coll->out.each ? coll->in.each : coll->out.each;
+    bool alone = coll->region->size > MSI_SHM_TEAM_RANKS || coll->work->op.user ||
+                 (!coll->uneven && most < MSI_SHM_TEAM_FROM);
+    return alone ? NULL : coll->work->comm->config.team;
 }
 /* Lets other ranks read this rank's input in place, if that is possible and faster: sets in_where. */
 bool msi_shm_share_input(struct msi_shm_coll *coll);

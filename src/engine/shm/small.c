@@ -109,7 +109,7 @@ enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll) {
     if (!len || !coll->work->op.reducer) return MSI_DONE;
     const mst_backend_op *d = &coll->work->op.desc;
     coll->sources[region->rank] = own_input(coll, len);
-    msi_shm_reduce(coll, d->out, NULL, d->count);
+    msi_shm_reduce(coll, coll->sources, d->out, NULL, d->count);
     return MSI_DONE;
 }
 

@@ -20,6 +20,7 @@ enum {
     ALL_FIRST = 1000000, /* the cases of --quick start at 0 */
     SOAK_FIRST = 2000000,
     WARM_FIRST = 1500000,
+    COUNT_FIRST = 3000000,
     SOAK_CHUNK = 128,          /* cases between two checks of the clock */
     GROWTH_CHECK_FROM = 50000, /* cases; growth of a shorter soak is ignored */
     /* Limit of a soak's growth after its first tenth. */
@@ -100,6 +101,24 @@ static void all_counts(const struct operation *operation, mst_dtype dtype, mst_o
                 with_count(operation, dtype, op, counts[c], way & 1, way & 2);
         }
     }
+}
+
+/* Every operation with this many elements: in each kind of memory, blocking and not, in and out of place. */
+void run_count(size_t count) {
+    next_id = COUNT_FIRST;
+    for (const struct operation *o = next_operation(NULL); o; o = next_operation(o))
+        for (int i = 0; i < 2 * MEMORIES; i++) {
+            struct shape shape = shape_of(next_id++, o, o->traits & BYTES_ONLY ? MST_U8 : MST_F32, MST_SUM);
+            shape.count = count;
+            shape.layout = 0;
+            shape.memory = (enum memory)(i / 2);
+            shape.how = i % 2 || o->traits & BLOCKS_ONLY ? BLOCKING : WAITED;
+            shape.in_place = i % 2 == i / 2 % 2 && o->traits & IN_PLACE;
+            shape.root = (int)(shape.id % (unsigned)suite.size);
+            shape.last = true;
+            run_case(&shape);
+        }
+    end_batch();
 }
 
 void run_all(void) {

@@ -188,6 +188,7 @@ void expect_status(mst_status got, mst_status wanted, const char *what);
 /* modes.c and scenarios.c */
 void run_quick(void);
 void run_all(void);
+void run_count(size_t count);
 void run_soak(double seconds, uint64_t calls);
 void run_one(uint64_t id);
 void run_scenarios(void);
