@@ -1,7 +1,8 @@
 /*
  * torch_model.h - a reference model of a server of PyTorch's TCPStore protocol, for fuzz_torch.c. It does
  * what the table of the protocol says with plain lists and no I/O, and shares neither the table of operations
- * nor the map of keys with the library. Input that exceeds a limit, or that no client sends, ends a connection.
+ * nor the map of keys with the library. Input that exceeds a limit, or that no client sends, ends a
+ * connection.
  *
  * The protocol leaves one thing open, which the model does as the server: clients whose wait ends with one
  * change continue in the order in which they began to wait.
