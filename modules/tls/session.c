@@ -13,9 +13,10 @@
 #include <sys/socket.h>
 
 enum {
-    BATCH = 8, /* records that are sent with one call */
-    AHEAD = 8, /* records to read with one call */
-    END = -1,  /* of the stream: read_failed */
+    BATCH = 8,              /* records that are sent with one call */
+    AHEAD = 8,              /* records to read with one call */
+    RECORDS_MOST = 1 << 24, /* with one key: RFC 8446 section 5.5 */
+    END = -1,               /* of the stream: read_failed */
 };
 
 static void free_bytes(struct bytes *b) {
@@ -126,8 +127,7 @@ static ssize_t receive(struct msi_tls *tls, const struct iovec *parts, size_t n)
             unsigned char *to = (unsigned char *)parts[i].iov_base + done;
             size_t room = parts[i].iov_len - done, k = take_plain(s, to, room);
             /* Else the rest of a record would be left, which poll does not report. */
-            if (!k && got && !s->ahead && room < RECORD_PLAIN) return got;
-            if (!k) more = next_record(s, to, room, &k);
+            if (!k) more = (!got || s->ahead || room >= RECORD_PLAIN) && next_record(s, to, room, &k);
             done += k;
             got += (ssize_t)k;
         }
@@ -161,7 +161,8 @@ static bool change_keys(struct session *s) {
 
 /* Encrypts up to BATCH records; false: OpenSSL has failed. */
 static bool encrypt(struct session *s, struct record_place *at) {
-    if (s->since_rekey >= s->rekey && !change_keys(s)) return false;
+    bool used_up = s->since_rekey >= s->rekey || s->writes.number >= RECORDS_MOST;
+    if (used_up && !change_keys(s)) return false;
     for (int i = 0; i < BATCH && at->i < at->n; i++) {
         if (!session_reserve(&s->out, record_size(at))) return false;
         size_t len = record_seal(&s->writes, RECORD_DATA, at, s->out.data + s->out.end);
