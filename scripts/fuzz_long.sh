@@ -16,16 +16,17 @@ shift $(($# < 3 ? $# : 3))
 mkdir -p "$directory"
 
 fuzz_one() { # target
-    local name=$1 begin=$SECONDS failed=no log=$directory/$1.log
+    local name=$1 failed=no log=$directory/$1.log
     mkdir -p "$directory/corpus/$name"
     ASAN_OPTIONS=leak_check_at_exit=0 "build-fuzz/bin/fuzz/$name" -max_total_time="$seconds" -timeout=25 \
         -print_final_stats=1 -artifact_prefix="$directory/$name-" "$directory/corpus/$name" \
         "tests/fuzz/seeds/$name" >"$log" 2>&1 || failed=yes
-    # Name, seconds, executions, edges that the seeds and corpus reach, edges in the end, failed.
-    awk -v name="$name" -v took=$((SECONDS - begin)) -v failed=$failed '
-        match($0, /cov: [0-9]+/) { cov = substr($0, RSTART + 5, RLENGTH - 5); if (!first) first = cov }
+    times >>"$log" # the last line: of this process's children
+    # Name, seconds of processor time, executions, edges that the seeds and corpus reach, edges in the end, failed.
+    awk -v name="$name" -v failed=$failed '
+        match($0, /cov: [0-9]+/) { cov = substr($0, RSTART + 5, RLENGTH - 5); if (/INITED/) first = cov }
         /number_of_executed_units/ { runs = $2 }
-        END { print name, took, runs + 0, first + 0, cov + 0, failed }' "$log" >>"$directory/runs.txt"
+        END { split($0, t, /[ms ]+/); print name, 60 * (t[1] + t[3]) + t[2] + t[4], runs + 0, first + 0, cov + 0, failed }' "$log" >>"$directory/runs.txt"
     if [[ $failed = yes ]]; then
         printf '%s failed:\n' "$name"
         tail -n 40 "$log"
@@ -42,7 +43,7 @@ printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz_one {}'
 
 sort -s -k1,1 "$directory/runs.txt" | awk '
     function row() { if (name) printf "| `%s` | %.2f | %.1f | %d | %d | %s |\n", name, time / 3600, runs / 1e6, first, last, failed }
-    BEGIN { print "| target | hours | million inputs | edges at first | edges | failed |\n|---|---|---|---|---|---|" }
+    BEGIN { print "| target | CPU hours | million inputs | edges at first | edges | failed |\n|---|---|---|---|---|---|" }
     $1 != name { row(); name = $1; time = runs = failed = last = 0; first = $4 }
     { time += $2; runs += $3; if ($5 > last) last = $5; failed += $6 == "yes" }
     END { row() }'
