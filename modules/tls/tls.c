@@ -1,11 +1,10 @@
 /*
- * tls.c - the module of auth/tls.h: TLS 1.3 with OpenSSL.
- *
- * A session encrypts into a buffer of its own, up to BATCH bytes at a time, and sends that with one system
- * call. Bytes count as sent when the buffer is empty again. OpenSSL's own socket functions are not used: they
- * need a call for each record, and raise SIGPIPE. A session does not need its context once it has begun.
+ * tls.c - the module of auth/tls.h: TLS 1.3. OpenSSL does the handshake; session.c moves the bytes after it,
+ * with the traffic secrets that OpenSSL gives to its key log. A session does not need its context once it has
+ * begun, and frees what OpenSSL needs when the handshake is over.
  */
 #include "auth/tls.h"
+#include "session.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,14 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum {
-    RECORD = SSL3_RT_MAX_PLAIN_LENGTH,
-    BATCH = 8 * RECORD,        /* plaintext bytes that are sent with one call */
-    AHEAD = 8 * RECORD,        /* bytes to read with one call */
-    GATHER_BELOW = RECORD / 2, /* smaller parts are copied, so that several share a record */
-    OUT_LEAST = RECORD + 1024,
-    MAC = 32,
-};
+enum { MAC = 32 };
 
 static const char cipher_name[] = "TLS_AES_128_GCM_SHA256";
 static const unsigned char cipher_number[] = {0x13, 0x01};
@@ -39,59 +31,17 @@ struct msi_tls_context {
     char name[256];
 };
 
-struct session {
-    struct msi_tls tls;
-    SSL *ssl;
-    int fd;
-    bool server, told, confirmed;  /* in the handshake: has sent its MAC, has verified the other one */
-    int error;                     /* errno of the last system call */
-    int read_failed, write_failed; /* the errno to report from now on, or END; 0: none */
-    unsigned char psk[MSI_TLS_PSK];
-    uint64_t rekey, since_rekey; /* bytes */
-    size_t held;                 /* plaintext bytes in out that send has not counted */
-    unsigned char *out;          /* encrypted bytes; NULL: none */
-    size_t out_at, out_end;      /* what is left to send of out */
-    size_t out_size;
-    unsigned char *gathered; /* RECORD bytes; NULL: not needed yet */
-};
-
-enum { END = -1 }; /* of the stream */
-
 static BIO_METHOD *method; /* of all sessions */
-
-static void free_out(struct session *s) {
-    free(s->out);
-    s->out = NULL;
-    s->out_size = 0;
-}
-
-/* Sends what is left of out; true: nothing is. Links keep the buffer; the store has many idle connections. */
-static bool flush(struct session *s) {
-    while (s->out_at < s->out_end) {
-        ssize_t n = send(s->fd, s->out + s->out_at, s->out_end - s->out_at, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return false;
-        s->out_at += (size_t)n;
-    }
-    s->out_at = s->out_end = 0;
-    if (s->out && !SSL_get_read_ahead(s->ssl)) free_out(s);
-    return true;
-}
 
 static int bio_write(BIO *bio, const char *data, int n) {
     struct session *s = BIO_get_data(bio);
-    if ((size_t)n > s->out_size - s->out_end) {
-        size_t size = 2 * s->out_size + (size_t)n + OUT_LEAST;
-        unsigned char *more = realloc(s->out, size);
-        if (!more) return -1;
-        s->out = more;
-        s->out_size = size;
-    }
-    memcpy(s->out + s->out_end, data, (size_t)n);
-    s->out_end += (size_t)n;
+    if (!session_reserve(&s->out, (size_t)n)) return -1;
+    memcpy(s->out.data + s->out.end, data, (size_t)n);
+    s->out.end += (size_t)n;
     return n;
 }
 
+/* OpenSSL reads record by record, so that what follows the handshake stays in the socket. */
 static int bio_read(BIO *bio, char *data, int n) {
     struct session *s = BIO_get_data(bio);
     ssize_t got;
@@ -162,6 +112,28 @@ static bool use_certificates(struct msi_tls_context *c, const struct msi_tls_con
     return true;
 }
 
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A line of the key log: a label, the client's random number, and a secret. */
+static void take_secret(const SSL *ssl, const char *line) {
+    static const char *const labels[] = {"SERVER_TRAFFIC_SECRET_0 ", "CLIENT_TRAFFIC_SECRET_0 "};
+    struct session *s = SSL_get_app_data(ssl);
+    unsigned char secret[RECORD_SECRET];
+    const char *hex = strrchr(line, ' ');
+    for (int client = 0; client < 2; client++) {
+        if (strncmp(line, labels[client], strlen(labels[client])) != 0) continue;
+        bool writes = s->server != client;
+        if (strlen(++hex) != 2 * sizeof secret) return;
+        for (size_t i = 0; i < sizeof secret; i++)
+            secret[i] = (unsigned char)(hex_digit(hex[2 * i]) << 4 | hex_digit(hex[2 * i + 1]));
+        struct record_keys *keys = writes ? &s->writes : &s->reads;
+        if (!record_set_keys(keys, secret, writes)) record_free_keys(keys);
+        OPENSSL_cleanse(secret, sizeof secret);
+    }
+}
+
 static void close_context(struct msi_tls_context *c) {
     if (!c) return;
     SSL_CTX_free(c->ssl);
@@ -177,7 +149,7 @@ static bool set_up(struct msi_tls_context *c, const struct msi_tls_config *confi
         return false;
     }
     SSL_CTX_set_session_cache_mode(c->ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_mode(c->ssl, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_keylog_callback(c->ssl, take_secret);
     if (*config->certificate) return use_certificates(c, config, why);
     SSL_CTX_set_psk_use_session_callback(c->ssl, use_psk);
     SSL_CTX_set_psk_find_session_callback(c->ssl, find_psk);
@@ -196,11 +168,13 @@ static struct msi_tls_context *open_context(const struct msi_tls_config *config,
     return NULL;
 }
 
-static void close_session(struct msi_tls *tls) {
+void session_close(struct msi_tls *tls) {
     struct session *s = (struct session *)tls;
     SSL_free(s->ssl);
-    free_out(s);
-    free(s->gathered);
+    record_free_keys(&s->writes);
+    record_free_keys(&s->reads);
+    free(s->out.data);
+    free(s->in.data);
     OPENSSL_cleanse(s->psk, sizeof s->psk);
     free(s);
 }
@@ -214,14 +188,6 @@ static bool expect_name(SSL *ssl, const char *name) {
                     : X509_VERIFY_PARAM_set1_host(expected, name, 0)) == 1;
 }
 
-static ssize_t receive(struct msi_tls *tls, const struct iovec *parts, size_t n);
-static ssize_t transmit(struct msi_tls *tls, const struct iovec *parts, size_t n);
-static ssize_t peek(struct msi_tls *tls, void *data, size_t n);
-static size_t held(const struct msi_tls *tls);
-
-static const struct msi_tls_ops ops = {
-    .recv = receive, .send = transmit, .peek = peek, .held = held, .close = close_session};
-
 static struct msi_tls *begin_session(struct msi_tls_context *c, const struct msi_tls_begin *begin) {
     struct session *s = calloc(1, sizeof *s);
     BIO *bio = s ? BIO_new(method) : NULL;
@@ -231,7 +197,7 @@ static struct msi_tls *begin_session(struct msi_tls_context *c, const struct msi
         free(s);
         return NULL;
     }
-    s->tls.ops = &ops;
+    s->tls.ops = &session_ops;
     s->rekey = c->rekey;
     s->fd = begin->fd;
     s->server = begin->server;
@@ -240,14 +206,10 @@ static struct msi_tls *begin_session(struct msi_tls_context *c, const struct msi
     BIO_set_data(bio, s);
     BIO_set_init(bio, 1);
     SSL_set_bio(s->ssl, bio, bio);
-    if (begin->ahead) {
-        SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS); /* the store has many idle connections, links few */
-        SSL_set_read_ahead(s->ssl, 1);
-        SSL_set_default_read_buffer_len(s->ssl, AHEAD);
-    }
+    s->ahead = begin->ahead;
     const char *name = *c->name ? c->name : begin->server ? "" : begin->host;
     if (c->certificates && *name && !expect_name(s->ssl, name)) {
-        close_session(&s->tls);
+        session_close(&s->tls);
         return NULL;
     }
     if (begin->server)
@@ -284,169 +246,45 @@ static bool make_mac(const struct session *s, bool server, unsigned char mac[MAC
            HMAC(EVP_sha256(), s->psk, sizeof s->psk, said, sizeof said, mac, &n) && n == MAC;
 }
 
-/* Sends the MAC of this end, and verifies that of the other; 1: both are done. */
-static int confirm(struct session *s, bool *wrong) {
+/* Exchanges MACs with the other end, over the new keys. */
+static enum msi_tls_state confirm(struct session *s, char *why) {
     unsigned char mac[MAC], theirs[MAC];
-    if (!make_mac(s, s->server, mac)) return 0;
-    int result = s->told ? 1 : SSL_write(s->ssl, mac, MAC);
-    if (result <= 0) return result;
+    ssize_t n = MAC;
+    snprintf(why, MSI_TLS_WHY, "OpenSSL has no keys for the connection");
+    if (!s->writes.cipher || !s->reads.cipher || !make_mac(s, s->server, mac)) return MSI_TLS_FAILED;
+    if (!s->told) n = session_ops.send(&s->tls, &(struct iovec){mac, MAC}, 1);
+    if (n < 0) return errno == EAGAIN ? MSI_TLS_WRITES : MSI_TLS_CLOSED;
     s->told = true;
-    result = SSL_read(s->ssl, theirs, MAC);
-    if (result <= 0) return result;
-    *wrong = result != MAC || !make_mac(s, !s->server, mac) || CRYPTO_memcmp(mac, theirs, MAC) != 0;
-    s->confirmed = !*wrong;
-    return !*wrong;
+    n = session_ops.recv(&s->tls, &(struct iovec){theirs, MAC}, 1);
+    if (n < 0 && errno == EAGAIN) return MSI_TLS_READS;
+    if (n <= 0 && errno != EBADMSG) {
+        if (n == 0) errno = 0;
+        return MSI_TLS_CLOSED;
+    }
+    if (s->alert)
+        snprintf(why, MSI_TLS_WHY, "the other end refuses it: %s", SSL_alert_desc_string_long(s->alert));
+    else
+        snprintf(why, MSI_TLS_WHY, "the other end of TLS is not the one that has authenticated");
+    bool right = n == MAC && make_mac(s, !s->server, mac) && CRYPTO_memcmp(mac, theirs, MAC) == 0;
+    return right ? MSI_TLS_DONE : MSI_TLS_FAILED;
 }
 
 static enum msi_tls_state handshake(struct msi_tls *tls, char *why) {
     struct session *s = (struct session *)tls;
-    bool wrong = false;
+    if (s->confirmed) return MSI_TLS_DONE;
     ERR_clear_error();
     int result = SSL_do_handshake(s->ssl);
-    if (result == 1 && !s->confirmed) result = confirm(s, &wrong);
-    enum msi_tls_state state = MSI_TLS_DONE;
-    if (wrong) {
-        snprintf(why, MSI_TLS_WHY, "the other end of TLS is not the one that has authenticated");
-        state = MSI_TLS_FAILED;
-    } else if (result != 1) {
-        state = fail_handshake(s, result, why);
-    }
-    if (state != MSI_TLS_CLOSED && !flush(s) && state != MSI_TLS_FAILED) /* the other end may miss an alert */
-        state = errno == EAGAIN ? MSI_TLS_WRITES : MSI_TLS_CLOSED;
-    if (state == MSI_TLS_DONE) OPENSSL_cleanse(s->psk, sizeof s->psk);
-    return state;
-}
-
-/* After a read without success: what later reads report. The kernel reports an error of a socket once. */
-static void note_failure(struct session *s, int result) {
-    int kind = SSL_get_error(s->ssl, result);
-    if (kind == SSL_ERROR_ZERO_RETURN || (kind == SSL_ERROR_SYSCALL && !s->error))
-        s->read_failed = END;
-    else if (kind == SSL_ERROR_SYSCALL)
-        s->read_failed = s->error;
-    else if (kind != SSL_ERROR_WANT_READ)
-        s->read_failed = EBADMSG; /* somebody has altered the bytes */
-    ERR_clear_error();
-}
-
-static ssize_t report(const struct session *s) {
-    errno = s->read_failed ? s->read_failed : EAGAIN;
-    return s->read_failed == END ? 0 : -1;
-}
-
-static ssize_t receive(struct msi_tls *tls, const struct iovec *parts, size_t n) {
-    struct session *s = (struct session *)tls;
-    bool ahead = SSL_get_read_ahead(s->ssl);
-    ssize_t got = 0;
-    if (s->read_failed) return report(s);
-    ERR_clear_error();
-    for (size_t i = 0; i < n; i++) {
-        size_t done = 0;
-        while (done < parts[i].iov_len) {
-            size_t room = parts[i].iov_len - done, k;
-            /* Else the rest of a record would be left, which poll does not report. */
-            if (got && !ahead && room < RECORD) return got;
-            int result = SSL_read_ex(s->ssl, (char *)parts[i].iov_base + done, room, &k);
-            if (result != 1) {
-                note_failure(s, result);
-                return got ? got : report(s);
-            }
-            done += k;
-            got += (ssize_t)k;
-        }
-    }
-    return got;
-}
-
-static ssize_t peek(struct msi_tls *tls, void *data, size_t n) {
-    struct session *s = (struct session *)tls;
-    size_t k;
-    if (s->read_failed) return report(s);
-    ERR_clear_error();
-    int result = SSL_peek_ex(s->ssl, data, n, &k);
-    if (result == 1) return (ssize_t)k;
-    note_failure(s, result);
-    return report(s);
-}
-
-/* Where the next bytes to send are. */
-struct place {
-    const struct iovec *parts;
-    size_t n, i, done; /* the part, and how much of it is sent */
-};
-
-static void skip(struct place *at, size_t bytes) {
-    while (at->i < at->n && bytes >= at->parts[at->i].iov_len - at->done) {
-        bytes -= at->parts[at->i++].iov_len - at->done;
-        at->done = 0;
-    }
-    at->done += bytes;
-}
-
-/* The plaintext of the next record: a piece of a large part, or several small parts, copied. NULL: there is
- * no memory. */
-static const void *next_record(struct session *s, const struct place *from, size_t *len) {
-    struct place at = *from;
-    const struct iovec *part = &at.parts[at.i];
-    if (part->iov_len - at.done >= GATHER_BELOW || at.i + 1 == at.n) {
-        *len = part->iov_len - at.done < RECORD ? part->iov_len - at.done : RECORD;
-        return (const char *)part->iov_base + at.done;
-    }
-    if (!s->gathered) s->gathered = malloc(RECORD);
-    if (!s->gathered) return NULL;
-    for (*len = 0; *len < RECORD && at.i < at.n;) {
-        size_t k = at.parts[at.i].iov_len - at.done;
-        if (k > RECORD - *len) k = RECORD - *len;
-        memcpy(s->gathered + *len, (const char *)at.parts[at.i].iov_base + at.done, k);
-        *len += k;
-        skip(&at, k);
-    }
-    return s->gathered;
-}
-
-/* Encrypts up to BATCH bytes; false: OpenSSL has failed. */
-static bool encrypt(struct session *s, struct place *at) {
-    if (s->since_rekey >= s->rekey) {
-        if (!SSL_key_update(s->ssl, SSL_KEY_UPDATE_NOT_REQUESTED)) return false;
-        s->since_rekey = 0;
-    }
-    while (at->i < at->n && s->held + RECORD <= BATCH) {
-        size_t len, written;
-        const void *data = next_record(s, at, &len);
-        if (!data || (len && (SSL_write_ex(s->ssl, data, len, &written) != 1 || written != len)))
-            return false;
-        skip(at, len);
-        s->held += len;
-        s->since_rekey += len;
-    }
-    return true;
-}
-
-static ssize_t transmit(struct msi_tls *tls, const struct iovec *parts, size_t n) {
-    struct session *s = (struct session *)tls;
-    struct place at = {.parts = parts, .n = n};
-    ssize_t sent = 0;
-    ERR_clear_error();
-    skip(&at, s->held);                                 /* these were encrypted before */
-    if (at.i == n && at.done) s->write_failed = EPROTO; /* they are not sent again: rule 1 of stream.h */
-    while (!s->write_failed) {
-        if (!flush(s)) {
-            if (errno == EAGAIN) return sent ? sent : -1;
-            s->write_failed = errno;
-            break;
-        }
-        sent += (ssize_t)s->held;
-        s->held = 0;
-        if (at.i == n) return sent;
-        if (!encrypt(s, &at)) s->write_failed = EPROTO;
-    }
-    ERR_clear_error();
-    errno = s->write_failed;
-    return sent ? sent : -1;
-}
-
-static size_t held(const struct msi_tls *tls) {
-    return ((const struct session *)tls)->held;
+    enum msi_tls_state state = result == 1 ? MSI_TLS_DONE : fail_handshake(s, result, why);
+    if (state != MSI_TLS_CLOSED && !session_flush(s) &&
+        state != MSI_TLS_FAILED) /* the other end may miss an alert */
+        return errno == EAGAIN ? MSI_TLS_WRITES : MSI_TLS_CLOSED;
+    if (state == MSI_TLS_DONE) state = confirm(s, why);
+    if (state != MSI_TLS_DONE) return state;
+    s->confirmed = true;
+    OPENSSL_cleanse(s->psk, sizeof s->psk);
+    SSL_free(s->ssl);
+    s->ssl = NULL;
+    return MSI_TLS_DONE;
 }
 
 static const struct msi_tls_module module = {.version = MSI_TLS_VERSION,

@@ -95,6 +95,10 @@ static bool begin_wait(struct msi_conn *conn, const struct msi_store_req *req) {
     struct msi_store_req counted = *req;
     conn->waiter.wake = woken;
     bool waiting;
+    if (req->op == MSI_OP_BARRIER && req->number < 0 && conn->dialect != MSI_DIALECT_M) {
+        counted.number = 0; /* only muster's clients mean "counted before" by a negative number */
+        req = &counted;
+    }
     if (req->op == MSI_OP_BARRIER && msi_session_count_barrier(conn)) {
         counted.number = req->number > 0 ? -req->number : -1; /* this client was counted before */
         req = &counted;

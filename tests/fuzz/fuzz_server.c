@@ -5,13 +5,9 @@
  * back. A standby follows the server, and must have the same state in the end.
  */
 #include "base/hash.h"
-#include "base/log.h"
-#include "store/server_conn.h"
+#include "server_rig.h"
 
-#include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -19,49 +15,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { CONNECTIONS = 2, MAX_TOTAL = 1 << 20, MAX_PIECE = 127 };
 
 static struct msi_server *make_server(void) {
-    char why[64];
-    struct msi_server *server = calloc(1, sizeof *server);
-    if (!server || msi_loop_open(&server->loop) != MST_OK) abort();
-    msi_log_configure("off", why, sizeof why);
-    server->kv = msi_kv_new(MAX_TOTAL, SIZE_MAX);
-    msi_list_init(&server->conns);
-    msi_list_init(&server->ready);
-    msi_list_init(&server->unsent);
-    msi_list_init(&server->busy);
-    msi_list_init(&server->detached);
-    msi_list_init(&server->replicas);
-    server->max_total = MAX_TOTAL;
-    server->stall_ns = INT64_C(3600) * 1000000000;
-    server->limits = (struct msi_store_limits){
+    static const struct msi_store_limits limits = {
         .max_key = 256, .max_value = 16 << 10, .max_items = 256, .max_message = 64 << 10};
-    server->rank = -1;
-    return server;
-}
-
-/* One round of the server's thread; never blocks. */
-static void run_round(struct msi_server *server) {
-    msi_loop_wake(server->loop);
-    msi_loop_run_once(server->loop);
-    msi_server_finish_round(server);
-    assert(msi_list_empty(&server->ready));
-    assert(server->buffered + msi_kv_bytes(server->kv) < 4 * MAX_TOTAL);
+    return rig_open(MAX_TOTAL, &limits);
 }
 
 static void drain(int fd) {
     char replies[4096];
     while (recv(fd, replies, sizeof replies, MSG_DONTWAIT) > 0) {
     }
-}
-
-static void free_server(struct msi_server *server) {
-    for (int i = 0; server->n_conns && i < 100; i++) run_round(server);
-    while (!msi_list_empty(&server->detached))
-        msi_conn_close(msi_container(server->detached.next, struct msi_conn, node), false);
-    assert(server->n_conns == 0 && server->buffered == 0);
-    msi_kv_free(server->kv);
-    msi_loop_close(server->loop);
-    msi_buf_free(&server->views);
-    free(server);
 }
 
 /* The standby's side of the stream. */
@@ -72,20 +34,13 @@ struct follower {
     bool begun, lost;
 };
 
-static void open_end(struct msi_server *server, int *end) {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair)) abort();
-    *end = pair[0];
-    msi_conn_open(server, (struct msi_stream){.fd = pair[1]});
-}
-
 static void follow(struct msi_server *server, struct follower *f) {
     const struct msi_store_req requests[] = {
         {.op = MSI_OP_VALIDATE, .number = MSI_STORE_MAGIC}, {.op = MSI_OP_HELLO}, {.op = MSI_OP_REPLICATE}};
     struct msi_buf out = {0};
     *f = (struct follower){.server = make_server()};
     if (msi_standby_new(f->server) != MST_OK) abort();
-    open_end(server, &f->end);
+    f->end = rig_connect(server);
     for (int i = 0; i < 3; i++) msi_store_encode(&out, MSI_DIALECT_M, &requests[i]);
     ssize_t sent = send(f->end, out.data, out.len, MSG_NOSIGNAL);
     if (sent != (ssize_t)out.len) abort();
@@ -124,14 +79,14 @@ static uint64_t state_of(const struct msi_kv *kv, const struct msi_store_limits 
 }
 
 static void check_follower(struct msi_server *server, struct follower *f) {
-    for (int i = 0; server->n_conns > 1 && i < 100; i++) run_round(server);
+    for (int i = 0; server->n_conns > 1 && i < 100; i++) rig_round(server);
     catch_up(f);
     assert(f->lost || (f->begun && f->in.len == 0));
     assert(f->lost || state_of(server->kv, &server->limits) == state_of(f->server->kv, &server->limits));
     close(f->end);
     msi_buf_free(&f->in);
     msi_standby_free(f->server);
-    free_server(f->server);
+    rig_close(f->server);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -139,20 +94,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int ends[CONNECTIONS];
     struct follower follower;
     follow(server, &follower);
-    for (int i = 0; i < CONNECTIONS; i++) open_end(server, &ends[i]);
+    for (int i = 0; i < CONNECTIONS; i++) ends[i] = rig_connect(server);
     for (size_t at = 0; at < size;) {
         int end = ends[data[at] >> 7];
         size_t n = data[at] & MAX_PIECE, left = size - at - 1;
         if (n > left) n = left;
         ssize_t sent = send(end, data + at + 1, n, MSG_NOSIGNAL);
         (void)sent; /* the server may have ended it */
-        run_round(server);
+        rig_round(server);
         for (int i = 0; n && i < CONNECTIONS; i++) drain(ends[i]); /* an empty piece leaves replies unread */
         catch_up(&follower);
         at += 1 + n;
     }
     for (int i = 0; i < CONNECTIONS; i++) close(ends[i]);
     check_follower(server, &follower);
-    free_server(server);
+    rig_close(server);
     return 0;
 }

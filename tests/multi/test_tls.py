@@ -142,7 +142,7 @@ class Certificates(TlsTest):
         stranger = self.host("other", "stranger", "IP:127.0.0.1")
         self.refused("the certificate of the other end is not accepted", server=self.good, client=stranger)
         accepted_here = {**stranger, "MUSTER_TLS_CA": self.good["MUSTER_TLS_CA"]}
-        self.refused("unknown ca", server=self.good, client=accepted_here)
+        self.refused("the other end refuses it: unknown CA", server=self.good, client=accepted_here)
 
     def test_expired(self):
         # openssl of Debian 12 has no option for a date in the past, except -days with a negative number.
