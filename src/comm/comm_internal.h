@@ -203,8 +203,8 @@ static inline bool msi_comm_has_thread(const struct msi_comm *comm) {
 /* Ends an operation that cannot begin: completes the profiler's record and releases the operation. Returns
  * the status. */
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status);
-/* The program gets the failure of an operation: writes the flight recorder's file, and lets other ranks learn
- * of it. Without the lock. Returns the status. */
+/* The program gets the result of an operation. A failure: writes the flight recorder's file, and lets other
+ * ranks learn of it. Without the lock. Returns the status. */
 mst_status msi_comm_hand_out(struct msi_comm *comm, mst_status status);
 /* Completes the profiler's record of an operation. */
 void msi_comm_trace_end(struct mst_work *work);

@@ -4,6 +4,7 @@
 #include "comm/wait_reports.h"
 #include "os/exit.h"
 #include "os/host.h"
+#include "os/pidfd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,14 +150,33 @@ static int find_dead(struct msi_comm *comm) {
     return -1;
 }
 
+/* Tells the group why ranks of this host have ended. The store may have ended, too. */
+static void note_causes(struct msi_comm *comm) {
+    if (!comm->engine->cause_of || !comm->joined) return;
+    for (int r = 0; r < comm->size; r++) {
+        int cause = r != comm->rank ? comm->engine->cause_of(comm, r) : -1;
+        if (cause >= 0 &&
+            (comm->hooks.is_gone(comm->hooks.context, r) || msi_process_has_ended(comm->ranks.pids[r])))
+            comm->hooks.note_cause(comm->hooks.context, r, cause);
+    }
+}
+
+void msi_comm_note_causes(struct msi_comm *comm) {
+    msi_comm_lock(comm);
+    note_causes(comm);
+    msi_comm_unlock(comm);
+}
+
 mst_status msi_comm_say_lost(struct msi_comm *comm, int rank, bool only_it) {
     void *context = comm->hooks.context;
     char who[200], group[96];
+    note_causes(comm);
     if (msi_comm_has_ended(comm, rank) || comm->hooks.is_gone(context, rank) ||
         !msi_comm_has_left(comm, rank))
         return comm->hooks.say_lost(context, rank, only_it);
     int cause = comm->hooks.unreported(context); /* because of which it may have left */
-    if (cause >= 0) return comm->hooks.say_lost(context, cause, false);
+    if (cause >= 0 && comm->hooks.has_died(context, cause))
+        return comm->hooks.say_lost(context, cause, false);
     return msi_fail(MST_ERR_PEER_LOST,
                     "let all ranks finish their calls on a group before one of them destroys it",
                     "%s has destroyed %s", msi_comm_show(comm, rank, who, sizeof who),
@@ -369,11 +389,11 @@ mst_status msi_comm_say_stalled(struct msi_comm *comm, const struct mst_work *wo
     /* a rank that came may itself wait for another */
     bool several = late.came && list->n > 1;
     *culprit = several ? -1 : late.first;
-    mst_status st = msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
-                             "%d of %d ranks of %s reached %s in time; %s: %s",
-                             comm->size - (late.came ? 0 : list->n), comm->size,
-                             msi_comm_show(comm, -1, group, sizeof group), work->op.name,
-                             late.came ? "not finished" : "missing", list->n ? list->text : "none is known");
+    mst_status st =
+        msi_fail(MST_ERR_STALLED, "find out where those ranks are, or raise .timeout_ms",
+                 "%d of %d ranks of %s reached %s in time; %s: %s", comm->size - (late.came ? 0 : list->n),
+                 comm->size, msi_comm_show(comm, -1, group, sizeof group), work->op.name,
+                 late.came ? "not finished" : "missing", list->n ? list->text : "none is known");
     msi_blame_missing(st, &list->ranks);
     return several ? msi_blame(st, -1) : st;
 }

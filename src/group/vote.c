@@ -153,7 +153,7 @@ static mst_status say_late(struct vote_state *s) {
 
 static int first_lost(const mst_group *group) {
     pthread_mutex_lock(&group->world->lock);
-    int first = msi_group_first_lost(group);
+    int first = msi_group_first_lost(group, -1);
     pthread_mutex_unlock(&group->world->lock);
     return first;
 }
@@ -307,5 +307,5 @@ mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const
     mst_status st = take_part(&s, own, wait, decision);
     if (st == MST_OK) ++*vote->number;
     free(s.ballots);
-    return st;
+    return msi_group_told(vote->group, st);
 }

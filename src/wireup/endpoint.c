@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "comm/comm_internal.h"
+#include "transport/shm_region.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,36 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
     endpoint->ports = calloc((size_t)size, sizeof *endpoint->ports);
     if (!endpoint->ports) return msi_fail_memory();
     pthread_mutex_init(&endpoint->lock, NULL);
+    msi_list_init(&endpoint->regions);
+    endpoint->cause = -1;
     return MST_OK;
+}
+
+/* Read by msi_peers_cause_of. */
+static void write_cause(const struct msi_endpoint *endpoint, const struct msi_shm_region *region) {
+    atomic_store_explicit(&msi_shm_region_own(region)->cause, (uint64_t)(endpoint->cause + 1),
+                          memory_order_release);
+}
+
+void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, int cause) {
+    pthread_mutex_lock(&endpoint->lock);
+    endpoint->cause = cause;
+    for (struct msi_list *at = endpoint->regions.next; at != &endpoint->regions; at = at->next)
+        write_cause(endpoint, msi_container(at, struct msi_shm_region, node));
+    pthread_mutex_unlock(&endpoint->lock);
+}
+
+void msi_endpoint_add_region(struct msi_endpoint *endpoint, struct msi_shm_region *region) {
+    pthread_mutex_lock(&endpoint->lock);
+    msi_list_push(&endpoint->regions, &region->node);
+    write_cause(endpoint, region);
+    pthread_mutex_unlock(&endpoint->lock);
+}
+
+void msi_endpoint_remove_region(struct msi_endpoint *endpoint, struct msi_shm_region *region) {
+    pthread_mutex_lock(&endpoint->lock);
+    msi_list_remove(&region->node);
+    pthread_mutex_unlock(&endpoint->lock);
 }
 
 void msi_endpoint_close(struct msi_endpoint *endpoint) {

@@ -10,6 +10,7 @@
 #define MSI_WIREUP_ENDPOINT_H
 
 #include "auth/auth.h"
+#include "base/list.h"
 #include "os/wait.h"
 #include "store/store.h"
 #include "transport/listener.h"
@@ -17,9 +18,12 @@
 #include <pthread.h>
 
 struct msi_comm;
+struct msi_shm_region;
 
 struct msi_endpoint {
-    pthread_mutex_t lock; /* of opening */
+    pthread_mutex_t lock;    /* of opening, and of the next two */
+    struct msi_list regions; /* the open shared regions of the world's communicators */
+    int cause;               /* as the world's; -1: none */
     struct msi_listener *listener;
     uint64_t world; /* the world's number */
     int rank, size;
@@ -37,6 +41,12 @@ void msi_endpoint_close(struct msi_endpoint *endpoint);
 /* Opens the endpoint of comm's world, if it is not open, and publishes its port. Waits for no other rank.
  * MST_ERR_CONFIG: another rank of comm would select other algorithms. */
 mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait);
+
+/* Tells the ranks of this host, in all regions, because of which rank the last call has failed; -1: none. */
+void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, int cause);
+/* A region was opened, or is about to be closed. */
+void msi_endpoint_add_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);
+void msi_endpoint_remove_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);
 
 /* The port of a rank of comm; 0: it is not known yet. Asks the store, but does not wait for the rank. */
 mst_status msi_endpoint_find(struct msi_comm *comm, int rank, int *port);

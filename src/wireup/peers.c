@@ -2,8 +2,10 @@
 #include "wireup/peers.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "wireup/endpoint.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -79,6 +81,7 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
         peers->region = own;
     else
         msi_shm_region_close(own);
+    if (peers->region) msi_endpoint_add_region(comm->config.endpoint, peers->region);
     if (st == MST_OK && local > 1) msi_shm_region_arrive(peers->region);
     return st;
 }
@@ -109,6 +112,7 @@ void msi_peers_leave(const struct msi_peers *peers) {
 }
 
 void msi_peers_close(struct msi_peers *peers) {
+    if (peers->region) msi_endpoint_remove_region(peers->comm->config.endpoint, peers->region);
     msi_shm_region_close(peers->region); /* late ranks find it in the others, or make a new one */
 }
 
@@ -117,4 +121,12 @@ bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
     if (!peers->region || slot < 0) return false;
     /* From msi_peers_leave. */
     return atomic_load_explicit(&peers->region->areas[slot].left, memory_order_acquire) != 0;
+}
+
+int msi_peers_cause_of(const struct msi_peers *peers, int rank) {
+    int slot = peers->comm->ranks.slots[rank];
+    if (!peers->region || slot < 0) return -1;
+    /* From msi_endpoint_tell_cause. */
+    uint64_t cause = atomic_load_explicit(&peers->region->areas[slot].cause, memory_order_acquire);
+    return cause <= INT_MAX ? (int)cause - 1 : -1;
 }

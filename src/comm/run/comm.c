@@ -268,7 +268,9 @@ mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *
     struct mst_work *found = st == MST_OK ? spare_op(comm) : NULL;
     if (!found) {
         msi_comm_unlock(comm);
-        return st == MST_OK ? msi_fail_memory() : st;
+        if (st == MST_OK) return msi_fail_memory();
+        comm->hooks.failed(comm->hooks.context, st, NULL);
+        return st;
     }
     clear(found, timeout_ms, cancel);
     found->op.name = name;

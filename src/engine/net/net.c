@@ -535,6 +535,7 @@ const struct msi_engine msi_net_engine = {
     .may_arrive = may_arrive,
     .needs_store = needs_store,
     .signature_of = signature_of,
+    .cause_of = msi_native_cause_of,
     .has_left = msi_native_has_left,
     .overhear = overhear,
     .accept = accept_links,
