@@ -71,8 +71,12 @@ struct msi_comm_hooks {
     /* The same, for the thread's last failure: tells the others, in case that this rank ends. wait NULL: not
      * through the store. Without the lock. */
     void (*failed)(void *context, mst_status status, const struct msi_wait *wait);
+    /* A call waits for that global rank for long. Without the lock. */
+    void (*waits)(void *context, int global, const struct msi_wait *wait);
     /* A call has succeeded after that. Without the lock. */
     void (*succeeded)(void *context);
+    /* The global rank for which another one waits, or because of which its last call has failed; -1: none. */
+    int (*read_cause)(void *context, int global, const struct msi_wait *wait);
     /* The group rank has ended because of that global rank. */
     void (*note_cause)(void *context, int rank, int global);
     /* Has the program acknowledged that the group rank died? */

@@ -14,6 +14,7 @@ struct msi_idle {
     int64_t since; /* 0 before the clock was read */
     int64_t asked; /* when the store was last asked */
     int sleep_ms;
+    bool told; /* the others know for whom it waits */
 };
 
 /* Which rank is where. The arrays have an entry per group rank. */
@@ -375,6 +376,8 @@ mst_status msi_comm_say_store_lost(struct msi_comm *comm);
  * ranks would see only that: waits for a moment until they know the cause. Without the lock.
  */
 void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status);
+/* The rank that hosts the store, if it does not answer; -1: it does, or it is none of the group. */
+int msi_comm_silent_host(struct msi_comm *comm);
 /* The rank that keeps the message waiting: its peer, or another one for which the peer waits; out says that
  * then. */
 int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size);

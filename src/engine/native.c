@@ -55,8 +55,8 @@ mst_status msi_native_begin(struct mst_work *work) {
     return msi_p2p_begin(&msi_native(work->comm)->p2p, work);
 }
 
-int msi_native_cause_of(const struct msi_comm *comm, int rank) {
-    return msi_peers_cause_of(&msi_native(comm)->peers, rank);
+int msi_native_cause_of(const struct msi_comm *comm, int rank, bool waits) {
+    return msi_peers_cause_of(&msi_native(comm)->peers, rank, waits);
 }
 
 bool msi_native_has_left(const struct msi_comm *comm, int rank) {

@@ -1,9 +1,11 @@
 /*
- * cause.c - why a rank ends. A rank whose last call has failed because of another rank says so: if it ends,
- * the others blame that one. The next call that succeeds takes it back.
+ * cause.c - why a rank ends, or does not come. A rank whose last call has failed because of another rank says
+ * so: if it ends, the others blame that one. A rank that waits for long says for which rank: others that wait
+ * for it in another group blame that one at their deadline. The next call that succeeds takes it back.
  *
- * Key of the world: cause/R, the rank because of which the last call of rank R has failed. Ranks of its host
- * also read it in the shared regions (struct msi_area), which outlive the store.
+ * Key of the world: cause/R, the rank because of which the last call of rank R has failed, or for which it
+ * waits, followed by " waits" then. Ranks of its host also read it in the shared regions (struct msi_area),
+ * which outlive the store.
  */
 #include "base/error.h"
 #include "bootstrap/report.h"
@@ -11,6 +13,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { HOPS_MOST = 8, STORE_MS = 200 };
 
@@ -26,10 +29,12 @@ static void count_telling(int more) {
 }
 
 /* Under world->cause_lock. */
-static void set_cause(struct msi_world *world, int cause) {
+static void set_cause(struct msi_world *world, int cause, bool waits) {
     if ((world->cause < 0) != (cause < 0)) count_telling(cause < 0 ? -1 : 1);
     atomic_store_explicit(&world->cause, cause, memory_order_relaxed); /* orders nothing */
-    msi_endpoint_tell_cause(&world->endpoint, cause);
+    world->cause_waits = waits;
+    world->cause_stored = false;
+    msi_endpoint_tell_cause(&world->endpoint, msi_cause_word(cause, waits));
 }
 
 static const char *key_of(int rank, char out[32]) {
@@ -37,20 +42,28 @@ static const char *key_of(int rank, char out[32]) {
     return out;
 }
 
+static void tell(struct msi_world *world, int cause, bool waits, const struct msi_wait *wait) {
+    char name[32], text[24];
+    if (cause < 0 || cause >= world->size || cause == world->rank) return;
+    pthread_mutex_lock(&world->cause_lock);
+    if (cause != world->cause || waits != world->cause_waits) set_cause(world, cause, waits);
+    if (!world->cause_stored && wait) {
+        snprintf(text, sizeof text, "%d%s", cause, waits ? " waits" : "");
+        world->cause_stored = msi_world_put(world, wait, key_of(world->rank, name), msi_cstr(text)) == MST_OK;
+    }
+    pthread_mutex_unlock(&world->cause_lock);
+}
+
 void msi_world_tell_cause(struct msi_world *world, mst_status status, const struct msi_wait *wait) {
     struct msi_saved_error error;
-    char name[32], text[16];
-    int cause = mst_last_error()->culprit;
-    bool counts = status == MST_ERR_PEER_LOST || status == MST_ERR_STALLED;
-    if (!counts || cause < 0 || cause >= world->size || cause == world->rank) return;
+    if (status != MST_ERR_PEER_LOST && status != MST_ERR_STALLED) return;
     msi_error_save(&error, status);
-    pthread_mutex_lock(&world->cause_lock);
-    bool news = cause != world->cause;
-    if (news) set_cause(world, cause);
-    snprintf(text, sizeof text, "%d", cause);
-    if (news && wait) msi_world_put(world, wait, key_of(world->rank, name), msi_cstr(text));
-    pthread_mutex_unlock(&world->cause_lock);
+    tell(world, error.culprit, false, wait);
     msi_error_restore(&error);
+}
+
+void msi_world_tell_wait(struct msi_world *world, int rank, const struct msi_wait *wait) {
+    tell(world, rank, true, wait);
 }
 
 void msi_world_take_cause_back(struct msi_world *world) {
@@ -59,7 +72,7 @@ void msi_world_take_cause_back(struct msi_world *world) {
     if (msi_world_cause(world) < 0) return;
     pthread_mutex_lock(&world->cause_lock);
     bool told = world->cause >= 0;
-    if (told) set_cause(world, -1);
+    if (told) set_cause(world, -1, false);
     if (told) msi_world_delete(world, &wait, key_of(world->rank, name));
     pthread_mutex_unlock(&world->cause_lock);
 }
@@ -85,20 +98,31 @@ void msi_world_note_cause(struct msi_world *world, int rank, int cause) {
     pthread_mutex_unlock(&world->lock);
 }
 
-/* The rank because of which a rank has ended, or waits no longer; -1: none is known. */
+/* Reads the key of a rank; -1: there is none, or it waits and that does not count. */
+static int read_cause(struct msi_world *world, int rank, bool waits, const struct msi_wait *wait) {
+    struct msi_buf value = {0};
+    char name[32], text[24];
+    int cause = -1;
+    if (msi_world_read(world, wait, key_of(rank, name), &value) == MST_OK && value.len)
+        cause = atoi(msi_str_copy(msi_buf_str(&value), text, sizeof text));
+    if (cause >= 0 && !waits && strstr(text, "waits")) cause = -1;
+    msi_buf_free(&value);
+    return cause < world->size ? cause : -1;
+}
+
+int msi_world_read_cause(struct msi_world *world, int rank, const struct msi_wait *wait) {
+    return read_cause(world, rank, true, wait);
+}
+
+/* The rank because of which a rank has ended, or has failed; -1: none is known. */
 static int cause_of(struct msi_world *world, int rank, bool ask) {
     struct msi_wait wait = {msi_deadline(STORE_MS), NULL};
-    struct msi_buf value = {0};
-    char name[32], text[16];
     pthread_mutex_lock(&world->lock);
     int cause = world->lost_ranks[rank].cause - 1;
     bool lost = world->lost_ranks[rank].order;
     pthread_mutex_unlock(&world->lock);
     if (cause >= 0 || !ask) return cause;
-    if (msi_world_read(world, &wait, key_of(rank, name), &value) == MST_OK && value.len)
-        cause = atoi(msi_str_copy(msi_buf_str(&value), text, sizeof text));
-    msi_buf_free(&value);
-    if (cause >= world->size) cause = -1;
+    cause = read_cause(world, rank, false, &wait);
     if (lost) msi_world_note_cause(world, rank, cause);
     return cause;
 }
@@ -114,11 +138,7 @@ static int find_root(struct msi_world *world, int rank, bool ask) {
 }
 
 int msi_world_root_cause(struct msi_world *world, int rank) {
-    struct msi_saved_error error;
-    msi_error_save(&error, mst_last_error()->status);
-    int root = find_root(world, rank, true);
-    msi_error_restore(&error);
-    return root;
+    return find_root(world, rank, true);
 }
 
 int msi_world_noted_cause(struct msi_world *world, int rank) {

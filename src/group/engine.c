@@ -120,6 +120,14 @@ static void failed(void *context, mst_status status, const struct msi_wait *wait
     msi_world_tell_cause(((const mst_group *)context)->world, status, wait);
 }
 
+static void waits(void *context, int global, const struct msi_wait *wait) {
+    msi_world_tell_wait(((const mst_group *)context)->world, global, wait);
+}
+
+static int read_cause(void *context, int global, const struct msi_wait *wait) {
+    return msi_world_read_cause(((const mst_group *)context)->world, global, wait);
+}
+
 static void succeeded(void *context) {
     msi_world_take_cause_back(((const mst_group *)context)->world);
 }
@@ -275,10 +283,30 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     for (int r = 0; r < group->size; r++) pids[r] = members->members[msi_group_global_rank(group, r)].pid;
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
-    struct msi_comm_hooks hooks = {group,      msi_group_exec, refresh,    keeps_store,     restore_ms,
-                                   store_host, is_gone,        has_died,   unreported,      reported,
-                                   failed,     succeeded,      note_cause, is_acknowledged, say_lost,
-                                   global,     address,        show,       agree,           look};
+    struct msi_comm_hooks hooks = {
+        .context = group,
+        .exec = msi_group_exec,
+        .refresh = refresh,
+        .keeps_store = keeps_store,
+        .restore_ms = restore_ms,
+        .store_host = store_host,
+        .is_gone = is_gone,
+        .has_died = has_died,
+        .unreported = unreported,
+        .reported = reported,
+        .failed = failed,
+        .waits = waits,
+        .succeeded = succeeded,
+        .read_cause = read_cause,
+        .note_cause = note_cause,
+        .is_acknowledged = is_acknowledged,
+        .say_lost = say_lost,
+        .global = global,
+        .address = address,
+        .show = show,
+        .agree = agree,
+        .look = look,
+    };
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

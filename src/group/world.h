@@ -66,8 +66,10 @@ struct msi_world {
     bool hosted;          /* a rank hosts the store: rank 0 of the first world, or its standby */
     _Atomic bool cut_off; /* the store is lost */
     _Atomic int cause;    /* because of which the last call has failed; -1: none; stored under cause_lock */
+    bool cause_waits;     /* for which a call waits, instead */
+    bool cause_stored;    /* the store knows it */
     pthread_mutex_t cause_lock;
-    mst_group *all;       /* the group of all ranks */
+    mst_group *all; /* the group of all ranks */
     /* The world is being closed, and no request takes longer than that; 0: it is not. */
     _Atomic int64_t leave_by;
     struct msi_prof_world *prof;
@@ -333,12 +335,16 @@ mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, c
  * message names the rank because of which the host has ended.
  */
 void msi_world_tell_cause(struct msi_world *world, mst_status status, const struct msi_wait *wait);
+/* The same for a call that waits for that rank for long. */
+void msi_world_tell_wait(struct msi_world *world, int rank, const struct msi_wait *wait);
 void msi_world_take_cause_back(struct msi_world *world);
 mst_status msi_group_told(mst_group *group, mst_status status);
 /* The rank that was told; -1: none. */
 static inline int msi_world_cause(const struct msi_world *world) {
     return atomic_load_explicit(&world->cause, memory_order_relaxed);
 }
+/* What another rank has told, either way; -1: nothing. */
+int msi_world_read_cause(struct msi_world *world, int rank, const struct msi_wait *wait);
 /* The world ends. */
 void msi_world_forget_cause(struct msi_world *world);
 /* A rank has ended because of another one. */

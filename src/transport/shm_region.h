@@ -7,8 +7,9 @@
  *   area of rank 0  slots: one per operation, used cyclically, with small payloads inside
  *                   filled, drained: the progress of this rank in a large operation
  *                   gave_up: the operation that it has given up, and why
- *                   left: it has destroyed the group; waits: it waits for others itself; cause: its last
- *                   call, perhaps in another group, has failed because of that rank
+ *                   left: it has destroyed the group; waits: it waits for others itself; cause: the
+ *                   rank because of which its last call, perhaps in another group, has failed, or for
+ *                   which it waits
  *                   cells: payloads that do not fit into a slot
  *   area of rank 1  …
  *
@@ -98,10 +99,15 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up;
     _Atomic uint64_t left;  /* 1: this rank has destroyed the group */
     _Atomic uint64_t waits; /* 1: this rank has been waiting for others for some time */
-    _Atomic uint64_t cause; /* 1 + the global rank because of which its last call has failed; 0: none */
+    _Atomic uint64_t cause; /* msi_cause_word */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };
+
+/* rank -1: none. */
+static inline uint64_t msi_cause_word(int rank, bool waits) {
+    return (uint64_t)(rank + 1) << 1 | waits;
+}
 
 struct msi_shm_region_header {
     _Alignas(4096) uint64_t magic;

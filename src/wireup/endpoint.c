@@ -19,17 +19,15 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
     if (!endpoint->ports) return msi_fail_memory();
     pthread_mutex_init(&endpoint->lock, NULL);
     msi_list_init(&endpoint->regions);
-    endpoint->cause = -1;
     return MST_OK;
 }
 
 /* Read by msi_peers_cause_of. */
 static void write_cause(const struct msi_endpoint *endpoint, const struct msi_shm_region *region) {
-    atomic_store_explicit(&msi_shm_region_own(region)->cause, (uint64_t)(endpoint->cause + 1),
-                          memory_order_release);
+    atomic_store_explicit(&msi_shm_region_own(region)->cause, endpoint->cause, memory_order_release);
 }
 
-void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, int cause) {
+void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, uint64_t cause) {
     pthread_mutex_lock(&endpoint->lock);
     endpoint->cause = cause;
     for (struct msi_list *at = endpoint->regions.next; at != &endpoint->regions; at = at->next)

@@ -23,7 +23,7 @@ struct msi_shm_region;
 struct msi_endpoint {
     pthread_mutex_t lock;    /* of opening, and of the next two */
     struct msi_list regions; /* the open shared regions of the world's communicators */
-    int cause;               /* as the world's; -1: none */
+    uint64_t cause;          /* msi_cause_word of this rank */
     struct msi_listener *listener;
     uint64_t world; /* the world's number */
     int rank, size;
@@ -42,8 +42,8 @@ void msi_endpoint_close(struct msi_endpoint *endpoint);
  * MST_ERR_CONFIG: another rank of comm would select other algorithms. */
 mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait);
 
-/* Tells the ranks of this host, in all regions, because of which rank the last call has failed; -1: none. */
-void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, int cause);
+/* Tells the ranks of this host, in all regions: msi_cause_word. */
+void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, uint64_t cause);
 /* A region was opened, or is about to be closed. */
 void msi_endpoint_add_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);
 void msi_endpoint_remove_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);

@@ -123,10 +123,10 @@ bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
     return atomic_load_explicit(&peers->region->areas[slot].left, memory_order_acquire) != 0;
 }
 
-int msi_peers_cause_of(const struct msi_peers *peers, int rank) {
+int msi_peers_cause_of(const struct msi_peers *peers, int rank, bool waits) {
     int slot = peers->comm->ranks.slots[rank];
     if (!peers->region || slot < 0) return -1;
     /* From msi_endpoint_tell_cause. */
     uint64_t cause = atomic_load_explicit(&peers->region->areas[slot].cause, memory_order_acquire);
-    return cause <= INT_MAX ? (int)cause - 1 : -1;
+    return (cause & 1) && !waits ? -1 : cause >> 1 <= INT_MAX ? (int)(cause >> 1) - 1 : -1;
 }

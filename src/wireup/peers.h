@@ -32,7 +32,8 @@ void msi_peers_close(struct msi_peers *peers);
 
 /* Has that rank of this host destroyed the group? */
 bool msi_peers_has_left(const struct msi_peers *peers, int rank);
-/* The global rank because of which the last call of that rank of this host has failed; -1: none. */
-int msi_peers_cause_of(const struct msi_peers *peers, int rank);
+/* The global rank because of which the last call of that rank of this host has failed; waits: or for which it
+ * waits; -1: none. */
+int msi_peers_cause_of(const struct msi_peers *peers, int rank, bool waits);
 
 #endif

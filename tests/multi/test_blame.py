@@ -409,6 +409,17 @@ class Waits(BlameTest):
         first, second = f"{warm} reduce:0", f"{warm} timeout:{SHORT} reduce:0 broadcast:0"
         self.each((None, "abc"), body, first, second, warm)
 
+    def test_other_group(self):
+        """Rank 1 waits for rank 0, which waits for rank 2 in another group."""
+
+        def body(ranks):
+            self.blames(ranks[1], "barrier", 2, ("MST_ERR_STALLED",), SHORT + SOON)
+            self.blames(ranks[3], "receive:0", 2, ("MST_ERR_STALLED", "MST_ERR_PEER_LOST"), SHORT + SOON)
+
+        waits, group = f"timeout:{SHORT} barrier", "sum group:101 sum"
+        self.each((None, "abcd"), body, f"{group} world receive:2", f"{group} {waits} hold", "sum hold",
+                  f"sum timeout:{SHORT} receive:0 hold")
+
     def test_message(self):
         """Rank 1 waits for a message of rank 0, which waits for one of rank 2."""
 

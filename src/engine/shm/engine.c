@@ -364,7 +364,7 @@ static int find_victim(const struct msi_comm *comm) {
         /* Written by announce_failure. */
         if (atomic_load_explicit(&region->areas[r].gave_up, memory_order_acquire)) continue;
         if (!msi_process_has_ended(pids[r])) continue;
-        if (msi_native_cause_of(comm, r) < 0) return r;
+        if (msi_native_cause_of(comm, r, false) < 0) return r;
         other = r;
     }
     return other;
