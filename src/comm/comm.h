@@ -75,8 +75,9 @@ struct msi_comm_hooks {
     void (*waits)(void *context, int global, const struct msi_wait *wait);
     /* A call has succeeded after that. Without the lock. */
     void (*succeeded)(void *context);
-    /* The global rank for which another one waits, or because of which its last call has failed; -1: none. */
-    int (*read_cause)(void *context, int global, const struct msi_wait *wait);
+    /* The global rank because of which the last call of another one has failed, waits: or for which it waits;
+     * -1: none. */
+    int (*read_cause)(void *context, int global, bool waits, const struct msi_wait *wait);
     /* The group rank has ended because of that global rank. */
     void (*note_cause)(void *context, int rank, int global);
     /* Has the program acknowledged that the group rank died? */

@@ -14,7 +14,8 @@ struct msi_idle {
     int64_t since; /* 0 before the clock was read */
     int64_t asked; /* when the store was last asked */
     int sleep_ms;
-    bool told; /* the others know for whom it waits */
+    bool told;     /* the others know for whom it waits */
+    uint64_t news; /* of the engine, about which the store was asked */
 };
 
 /* Which rank is where. The arrays have an entry per group rank. */

@@ -319,7 +319,6 @@ void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status) {
     struct msi_saved_error error;
     msi_error_save(&error, status);
     do comm->hooks.refresh(comm->hooks.context, &wait);
-    while (!(failed && msi_failure_report_by_all(comm)) &&
-           msi_wait_pause(&wait, LEARN_LOOK_MS, "") == MST_OK);
+    while (!msi_failure_report_by_all(comm) && msi_wait_pause(&wait, LEARN_LOOK_MS, "") == MST_OK);
     msi_error_restore(&error);
 }

@@ -64,7 +64,7 @@ static int awaited_by(struct msi_comm *comm, int global) {
     int rank = msi_comm_rank_of(comm, global), cause = -1;
     if (rank >= 0 && comm->engine->cause_of) cause = comm->engine->cause_of(comm, rank, true);
     if (cause >= 0 || !msi_comm_may_ask(comm, CAUSE_MS, &wait)) return cause;
-    return comm->hooks.read_cause(comm->hooks.context, global, &wait);
+    return comm->hooks.read_cause(comm->hooks.context, global, true, &wait);
 }
 
 /* The global rank that keeps a late rank waiting in another group, or that rank itself. */

@@ -98,8 +98,7 @@ void msi_world_note_cause(struct msi_world *world, int rank, int cause) {
     pthread_mutex_unlock(&world->lock);
 }
 
-/* Reads the key of a rank; -1: there is none, or it waits and that does not count. */
-static int read_cause(struct msi_world *world, int rank, bool waits, const struct msi_wait *wait) {
+int msi_world_read_cause(struct msi_world *world, int rank, bool waits, const struct msi_wait *wait) {
     struct msi_buf value = {0};
     char name[32], text[24];
     int cause = -1;
@@ -110,10 +109,6 @@ static int read_cause(struct msi_world *world, int rank, bool waits, const struc
     return cause < world->size ? cause : -1;
 }
 
-int msi_world_read_cause(struct msi_world *world, int rank, const struct msi_wait *wait) {
-    return read_cause(world, rank, true, wait);
-}
-
 /* The rank because of which a rank has ended, or has failed; -1: none is known. */
 static int cause_of(struct msi_world *world, int rank, bool ask) {
     struct msi_wait wait = {msi_deadline(STORE_MS), NULL};
@@ -122,7 +117,7 @@ static int cause_of(struct msi_world *world, int rank, bool ask) {
     bool lost = world->lost_ranks[rank].order;
     pthread_mutex_unlock(&world->lock);
     if (cause >= 0 || !ask) return cause;
-    cause = read_cause(world, rank, false, &wait);
+    cause = msi_world_read_cause(world, rank, false, &wait);
     if (lost) msi_world_note_cause(world, rank, cause);
     return cause;
 }

@@ -124,8 +124,8 @@ static void waits(void *context, int global, const struct msi_wait *wait) {
     msi_world_tell_wait(((const mst_group *)context)->world, global, wait);
 }
 
-static int read_cause(void *context, int global, const struct msi_wait *wait) {
-    return msi_world_read_cause(((const mst_group *)context)->world, global, wait);
+static int read_cause(void *context, int global, bool waits, const struct msi_wait *wait) {
+    return msi_world_read_cause(((const mst_group *)context)->world, global, waits, wait);
 }
 
 static void succeeded(void *context) {

@@ -160,14 +160,16 @@ static int first_lost(const mst_group *group) {
 
 /* Rule 3 of vote.h. The key has the last one of the votes in which threads of this rank wait. */
 static void write_recovery(struct msi_world *world) {
+    bool recovers = !msi_list_empty(&world->votes);
     char name[32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(name, sizeof name, "recovers/%d", world->rank);
-    if (msi_list_empty(&world->votes))
+    if (!recovers)
         msi_world_delete(world, &wait, name);
     else
         msi_world_put(world, &wait, name,
                       msi_cstr(msi_container(world->votes.prev, struct vote_state, node)->told));
+    msi_endpoint_tell_recovery(&world->endpoint, recovers); /* ranks of this host look into the store */
 }
 
 static void tell_recovery(struct vote_state *s, int cause) {

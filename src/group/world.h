@@ -343,8 +343,8 @@ mst_status msi_group_told(mst_group *group, mst_status status);
 static inline int msi_world_cause(const struct msi_world *world) {
     return atomic_load_explicit(&world->cause, memory_order_relaxed);
 }
-/* What another rank has told, either way; -1: nothing. */
-int msi_world_read_cause(struct msi_world *world, int rank, const struct msi_wait *wait);
+/* What another rank has told; waits: also if it waits; -1: nothing. */
+int msi_world_read_cause(struct msi_world *world, int rank, bool waits, const struct msi_wait *wait);
 /* The world ends. */
 void msi_world_forget_cause(struct msi_world *world);
 /* A rank has ended because of another one. */

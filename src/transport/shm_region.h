@@ -104,9 +104,11 @@ struct msi_area {
     unsigned char big[MSI_BIG_CELLS];
 };
 
+/* MSI_CAUSE_RECOVERS: the rank waits in a vote about deaths (group/vote.h). */
+enum { MSI_CAUSE_WAITS = 1, MSI_CAUSE_RECOVERS = 2, MSI_CAUSE_SHIFT = 2 };
 /* rank -1: none. */
 static inline uint64_t msi_cause_word(int rank, bool waits) {
-    return (uint64_t)(rank + 1) << 1 | waits;
+    return (uint64_t)(rank + 1) << MSI_CAUSE_SHIFT | (waits ? MSI_CAUSE_WAITS : 0);
 }
 
 struct msi_shm_region_header {

@@ -22,16 +22,33 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
     return MST_OK;
 }
 
-/* Read by msi_peers_cause_of. */
+/* Read by msi_peers_cause_of and msi_peers_news. Wakes the others for a failure and for a recovery. */
 static void write_cause(const struct msi_endpoint *endpoint, const struct msi_shm_region *region) {
-    atomic_store_explicit(&msi_shm_region_own(region)->cause, endpoint->cause, memory_order_release);
+    uint64_t word = endpoint->cause | (endpoint->recovers ? MSI_CAUSE_RECOVERS : 0);
+    _Atomic uint64_t *to = &msi_shm_region_own(region)->cause;
+    if (word == 0 || word & MSI_CAUSE_WAITS)
+        atomic_store_explicit(to, word, memory_order_release);
+    else
+        msi_shm_region_post(region, to, word);
+}
+
+/* Under the lock. */
+static void write_causes(struct msi_endpoint *endpoint) {
+    for (struct msi_list *at = endpoint->regions.next; at != &endpoint->regions; at = at->next)
+        write_cause(endpoint, msi_container(at, struct msi_shm_region, node));
 }
 
 void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, uint64_t cause) {
     pthread_mutex_lock(&endpoint->lock);
     endpoint->cause = cause;
-    for (struct msi_list *at = endpoint->regions.next; at != &endpoint->regions; at = at->next)
-        write_cause(endpoint, msi_container(at, struct msi_shm_region, node));
+    write_causes(endpoint);
+    pthread_mutex_unlock(&endpoint->lock);
+}
+
+void msi_endpoint_tell_recovery(struct msi_endpoint *endpoint, bool recovers) {
+    pthread_mutex_lock(&endpoint->lock);
+    endpoint->recovers = recovers;
+    write_causes(endpoint);
     pthread_mutex_unlock(&endpoint->lock);
 }
 

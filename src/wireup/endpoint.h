@@ -23,7 +23,8 @@ struct msi_shm_region;
 struct msi_endpoint {
     pthread_mutex_t lock;    /* of opening, and of the next two */
     struct msi_list regions; /* the open shared regions of the world's communicators */
-    uint64_t cause;          /* msi_cause_word of this rank */
+    uint64_t cause;          /* msi_cause_word of this rank … */
+    bool recovers;           /* … and the bit for it */
     struct msi_listener *listener;
     uint64_t world; /* the world's number */
     int rank, size;
@@ -44,6 +45,7 @@ mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait 
 
 /* Tells the ranks of this host, in all regions: msi_cause_word. */
 void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, uint64_t cause);
+void msi_endpoint_tell_recovery(struct msi_endpoint *endpoint, bool recovers);
 /* A region was opened, or is about to be closed. */
 void msi_endpoint_add_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);
 void msi_endpoint_remove_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);

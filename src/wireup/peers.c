@@ -128,5 +128,17 @@ int msi_peers_cause_of(const struct msi_peers *peers, int rank, bool waits) {
     if (!peers->region || slot < 0) return -1;
     /* From msi_endpoint_tell_cause. */
     uint64_t cause = atomic_load_explicit(&peers->region->areas[slot].cause, memory_order_acquire);
-    return (cause & 1) && !waits ? -1 : cause >> 1 <= INT_MAX ? (int)(cause >> 1) - 1 : -1;
+    uint64_t plus_1 = cause >> MSI_CAUSE_SHIFT;
+    return (cause & MSI_CAUSE_WAITS && !waits) || plus_1 > INT_MAX ? -1 : (int)plus_1 - 1;
+}
+
+uint64_t msi_peers_news(const struct msi_peers *peers) {
+    const struct msi_shm_region *region = peers->region;
+    uint64_t sum = 0;
+    for (int slot = 0; region && slot < region->size; slot++) {
+        uint64_t cause =
+            atomic_load_explicit(&region->areas[slot].cause, memory_order_acquire); /* as above */
+        if (slot != region->rank && !(cause & MSI_CAUSE_WAITS)) sum += cause;
+    }
+    return sum;
 }

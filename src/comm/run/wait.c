@@ -326,6 +326,13 @@ static int64_t ask_after(const struct msi_comm *comm, const struct msi_idle *idl
     return waited < ASK_NS ? ASK_NS : waited;
 }
 
+/* Has another rank of this host failed or begun to recover? Then the store is asked at once. */
+static bool is_news(const struct msi_comm *comm, struct msi_idle *idle) {
+    uint64_t news = comm->engine->news ? comm->engine->news(comm) : 0, known = idle->news;
+    idle->news = news;
+    return news && news != known;
+}
+
 /* Checks everything else that can end a wait. True if the wait ends. */
 static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));) {
@@ -335,6 +342,7 @@ static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now)
     /* A rank that has failed a later operation has done its part of this one. */
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
     if (comm->engine->accept) comm->engine->accept(comm);
+    if (is_news(comm, idle)) idle->asked = 0;
     if (now - idle->asked < ask_after(comm, idle)) return false;
     idle->asked = now;
     if (report_wait(comm, idle, now)) return true;

@@ -536,6 +536,7 @@ const struct msi_engine msi_net_engine = {
     .needs_store = needs_store,
     .signature_of = signature_of,
     .cause_of = msi_native_cause_of,
+    .news = msi_native_news,
     .has_left = msi_native_has_left,
     .overhear = overhear,
     .accept = accept_links,
