@@ -16,7 +16,7 @@ enum {
     ACCUSE_MS = 500,  /* a store that does not answer for that time is stopped rather than slow */
     /* The call of the last rank that can serve the store fails that much later: the others read why. They ask
      * the store more often. On one host they also read it in shared memory. */
-    LEARN_MS = 500,
+    LEARN_MS = 250,
     LEARN_HERE_MS = 20,
     LEARN_LOOK_MS = 5,
 };

@@ -378,8 +378,9 @@ bool msi_world_excludes(struct msi_world *world);
 /* Has a rank died or left, as far as events were read? */
 bool msi_world_has_events(struct msi_world *world);
 /*
- * Tells the store which ranks of the group were processes of this host that have ended. The store knows it
- * from their connections, unless they ended before they had connected to a standby that took over.
+ * Tells the store which ranks of the group have ended: processes of this host, and after a standby has taken
+ * over also ranks whose endpoint on another host is closed. The store knows it from their connections, unless
+ * they ended before they had connected to the standby.
  */
 mst_status msi_group_report_ended(const mst_group *group, const struct msi_wait *wait);
 

@@ -18,6 +18,7 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
     endpoint->ports = calloc((size_t)size, sizeof *endpoint->ports);
     if (!endpoint->ports) return msi_fail_memory();
     pthread_mutex_init(&endpoint->lock, NULL);
+    pthread_mutex_init(&endpoint->regions_lock, NULL);
     msi_list_init(&endpoint->regions);
     return MST_OK;
 }
@@ -39,30 +40,30 @@ static void write_causes(struct msi_endpoint *endpoint) {
 }
 
 void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, uint64_t cause) {
-    pthread_mutex_lock(&endpoint->lock);
+    pthread_mutex_lock(&endpoint->regions_lock);
     endpoint->cause = cause;
     write_causes(endpoint);
-    pthread_mutex_unlock(&endpoint->lock);
+    pthread_mutex_unlock(&endpoint->regions_lock);
 }
 
 void msi_endpoint_tell_recovery(struct msi_endpoint *endpoint, bool recovers) {
-    pthread_mutex_lock(&endpoint->lock);
+    pthread_mutex_lock(&endpoint->regions_lock);
     endpoint->recovers = recovers;
     write_causes(endpoint);
-    pthread_mutex_unlock(&endpoint->lock);
+    pthread_mutex_unlock(&endpoint->regions_lock);
 }
 
 void msi_endpoint_add_region(struct msi_endpoint *endpoint, struct msi_shm_region *region) {
-    pthread_mutex_lock(&endpoint->lock);
+    pthread_mutex_lock(&endpoint->regions_lock);
     msi_list_push(&endpoint->regions, &region->node);
     write_cause(endpoint, region);
-    pthread_mutex_unlock(&endpoint->lock);
+    pthread_mutex_unlock(&endpoint->regions_lock);
 }
 
 void msi_endpoint_remove_region(struct msi_endpoint *endpoint, struct msi_shm_region *region) {
-    pthread_mutex_lock(&endpoint->lock);
+    pthread_mutex_lock(&endpoint->regions_lock);
     msi_list_remove(&region->node);
-    pthread_mutex_unlock(&endpoint->lock);
+    pthread_mutex_unlock(&endpoint->regions_lock);
 }
 
 void msi_endpoint_close(struct msi_endpoint *endpoint) {
@@ -70,6 +71,7 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
     msi_listener_close(endpoint->listener);
     msi_auth_end(&endpoint->auth);
     pthread_mutex_destroy(&endpoint->lock);
+    pthread_mutex_destroy(&endpoint->regions_lock);
     free(endpoint->ports);
     endpoint->ports = NULL;
 }

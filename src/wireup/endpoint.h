@@ -21,10 +21,7 @@ struct msi_comm;
 struct msi_shm_region;
 
 struct msi_endpoint {
-    pthread_mutex_t lock;    /* of opening, and of the next two */
-    struct msi_list regions; /* the open shared regions of the world's communicators */
-    uint64_t cause;          /* msi_cause_word of this rank … */
-    bool recovers;           /* … and the bit for it */
+    pthread_mutex_t lock; /* of opening */
     struct msi_listener *listener;
     uint64_t world; /* the world's number */
     int rank, size;
@@ -32,6 +29,10 @@ struct msi_endpoint {
     int *ports;                   /* by global rank; 0: not known yet */
     uint64_t tuning;              /* msi_tuning_hash of this rank */
     struct msi_auth auth;
+    pthread_mutex_t regions_lock; /* of what follows */
+    struct msi_list regions;      /* the open shared regions of the world's communicators */
+    uint64_t cause;               /* msi_cause_word of this rank … */
+    bool recovers;                /* … and the bit for it */
 };
 
 /* The strings are borrowed. The owner sets auth afterwards, with msi_auth_init. */
