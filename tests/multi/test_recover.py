@@ -404,7 +404,7 @@ class StoreHostDies(RecoverTest):
             ranks[r].process.kill()
         for rank in ranks[1:3]:
             rank.resume()
-        self.all_ok(ranks[1:3], "world", "sum", within=1000)
+        self.all_ok(ranks[1:3], "world", "sum", within=500)
 
     def test_standby_dies_first(self):
         """Another rank becomes the standby when the world shrinks."""
