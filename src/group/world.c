@@ -379,12 +379,24 @@ mst_status msi_world_fail_store(struct msi_world *world) {
     return msi_blame(st, cause);
 }
 
+/* The store has not answered in time: its host may be stopped. */
+static mst_status say_silent(const struct msi_world *world) {
+    int rank = msi_world_store_host(world);
+    if (rank < 0 || rank == world->rank) return MST_ERR_TIMEOUT;
+    const struct msi_member *host = &world->members.members[rank];
+    mst_status st = msi_fail(MST_ERR_TIMEOUT, "find out where that rank is, or raise .timeout_ms",
+                             "rank %d (host %s, pid %d), which hosts the store, does not answer", rank,
+                             host->host_name, host->pid);
+    return msi_blame(st, rank);
+}
+
 mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, struct msi_store_rpc *x,
                           size_t n) {
     mst_status st = MST_ERR_STORE_LOST;
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed)) st = exec(world, wait, x, n);
     if (st == MST_ERR_UNREACHABLE)
         return msi_world_fail_store(world); /* a request needed one more connection */
+    if (st == MST_ERR_TIMEOUT && !msi_ops[x[n - 1].req.op].waits) return say_silent(world);
     if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
     return msi_world_fail_store(world);

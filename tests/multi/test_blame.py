@@ -17,6 +17,11 @@ SHORT = 1500  # milliseconds: a timeout that ends
 LOST = ("MST_ERR_PEER_LOST", "MST_ERR_STORE_LOST")
 
 
+def state(rank):
+    """The state of its process, as proc(5) has it."""
+    return pathlib.Path(f"/proc/{rank.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 class BlameTest(RanksTest):
     hosted = True  # rank 0 hosts the store; else it outlives the ranks
     settings = {}
@@ -340,6 +345,22 @@ class Stops(BlameTest):
         calls = f"sum groups:8 hold timeout:{SHORT} barrier destroy"
         self.each((None, "abcd", "aabb"), body, *[calls] * RANKS)
 
+    def test_rank_that_hosts_the_store_of_a_new_group(self):
+        """The first call on a group needs the store, also on a group without its host."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[0].send(signal.SIGSTOP)
+            wait_until(lambda: state(ranks[0]) == "T", "rank 0 is stopped")
+            for rank in ranks[1:]:
+                rank.resume()
+            for rank in ranks[1:]:
+                self.blames(rank, "barrier", 0, ("MST_ERR_STALLED",), SHORT + SOON)
+
+        calls = f"sum hold timeout:{SHORT} group:1123 barrier hold"
+        self.each((None, "abcd", "aabb"), body, "sum hold", calls, calls, calls)
+
     def test_any_rank(self):
         """Rank 0 waits for the stopped rank in an earlier call than the others, which have run ahead."""
 
@@ -362,8 +383,7 @@ class Stops(BlameTest):
         def body(ranks):
             for rank in ranks:
                 self.assert_ok(rank.step("broadcast:0"))
-            stat = pathlib.Path(f"/proc/{ranks[3].pid}/stat")
-            wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "S", "rank 3 sleeps")
+            wait_until(lambda: state(ranks[3]) == "S", "rank 3 sleeps")
             ranks[3].send(signal.SIGSTOP)
             for rank in ranks[:3]:
                 rank.resume()
