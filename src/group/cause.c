@@ -58,7 +58,10 @@ void msi_world_tell_cause(struct msi_world *world, mst_status status, const stru
     struct msi_saved_error error;
     if (status != MST_ERR_PEER_LOST && status != MST_ERR_STALLED) return;
     msi_error_save(&error, status);
-    tell(world, error.culprit, false, wait);
+    /* A rank that has left in order is not to blame for the end of another one. */
+    bool left = error.culprit >= 0 && error.culprit < world->size &&
+                msi_world_rank_event(world, error.culprit) == 'L';
+    if (!left) tell(world, error.culprit, false, wait);
     msi_error_restore(&error);
 }
 
