@@ -70,9 +70,8 @@ exchange data by TCP. Hosts in namespaces have network namespaces with {timeout}
 fault. *Detected*: a survivor's call returns the error. *Recovered*: its next call succeeds, after `mst_shrink_world` and the agreement on
 the step to repeat. Under `muster run` the launcher may end the ranks before they notice a death.
 
-In two cases a survivor may name another survivor, which ended or shrank the group because of the fault. The store is lost, or rank 0
-hosts it, and that survivor ended before the others had read in the store which rank died; a store that outlives the ranks, as `muster run` has
-it, does not have this fault. Or a rank is stopped, and that survivor was the first to reach its deadline.
+A survivor must name the rank to which the fault happened, also if it only sees that another survivor ends or shrinks the group because of
+that. One case is exempt: a store that outlives the ranks is killed, and a survivor ends because of that.
 
 If a host is cut off, the ranks of both sides get an error, and those that still have the store, or its standby, recover. After the reset of
 a connection between two ranks all ranks are alive and recover; ranks that did not use the connection may name a rank that ended or recovers

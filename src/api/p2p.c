@@ -33,6 +33,7 @@ __attribute__((noinline)) static bool message_now_watched(struct msi_call *call,
     bool through = msi_comm_message_now(comm, op);
     msi_call_leave(noted, MST_OK);
     if (!through) return false;
+    if (watch & MSI_SINK_CAUSE) msi_world_take_cause_back(call->group->world);
     msi_count_up(&call->group->messages);
     call->number = msi_comm_message_number(comm, op);
     msi_call_trace(call, watch, &trace);

@@ -69,6 +69,18 @@ struct msi_comm_hooks {
     int (*unreported)(void *context);
     /* The program gets a failure that blames a global rank. */
     void (*reported)(void *context, int global);
+    /* The same, for the thread's last failure: tells the others, in case that this rank ends. wait NULL: not
+     * through the store. Without the lock. */
+    void (*failed)(void *context, mst_status status, const struct msi_wait *wait);
+    /* A call waits for that global rank for long. Without the lock. */
+    void (*waits)(void *context, int global, const struct msi_wait *wait);
+    /* A call has succeeded after that. Without the lock. */
+    void (*succeeded)(void *context);
+    /* The global rank because of which the last call of another one has failed, waits: or for which it waits;
+     * -1: none. */
+    int (*read_cause)(void *context, int global, bool waits, const struct msi_wait *wait);
+    /* The group rank has ended because of that global rank. */
+    void (*note_cause)(void *context, int rank, int global);
     /* Has the program acknowledged that the group rank died? */
     bool (*is_acknowledged)(void *context, int rank);
     /* Fails with MST_ERR_PEER_LOST. Blames the rank that was lost first, because others may have ended as a
@@ -195,6 +207,8 @@ mst_status msi_comm_check_abort(struct msi_comm *comm);
 
 /* Is nothing under way? */
 bool msi_comm_idle_now(struct msi_comm *comm);
+/* Notes why ranks have ended, as far as the engine knows; without the store. */
+void msi_comm_note_causes(struct msi_comm *comm);
 /* Has the communicator failed, or could its backend not be opened? */
 bool msi_comm_has_failed(struct msi_comm *comm);
 /* The number of collectives that were begun, and the prefix of the communicator's keys. */

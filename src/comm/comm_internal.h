@@ -16,6 +16,8 @@ struct msi_idle {
     int64_t since; /* 0 before the clock was read */
     int64_t asked; /* when the store was last asked */
     int sleep_ms;
+    bool told;     /* the others know for whom it waits */
+    uint64_t news; /* of the engine, about which the store was asked */
 };
 
 /* Which rank is where. The arrays have an entry per group rank. */
@@ -196,8 +198,8 @@ static inline bool msi_comm_has_thread(const struct msi_comm *comm) {
 /* Ends an operation that cannot begin: completes the profiler's record and releases the operation. Returns
  * the status. */
 mst_status msi_comm_refuse(struct mst_work *work, mst_status status);
-/* The program gets the failure of an operation: writes the flight recorder's file, and lets other ranks learn
- * of it. Without the lock. Returns the status. */
+/* The program gets the result of an operation. A failure: writes the flight recorder's file, and lets other
+ * ranks learn of it. Without the lock. Returns the status. */
 mst_status msi_comm_hand_out(struct msi_comm *comm, mst_status status);
 /* Completes the profiler's record of an operation. */
 void msi_comm_trace_end(struct mst_work *work);
@@ -372,6 +374,8 @@ mst_status msi_comm_say_store_lost(struct msi_comm *comm);
  * ranks would see only that: waits for a moment until they know the cause. Without the lock.
  */
 void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status);
+/* The rank that hosts the store, if it does not answer; -1: it does, or it is none of the group. */
+int msi_comm_silent_host(struct msi_comm *comm);
 /* The rank that keeps the message waiting: its peer, or another one for which the peer waits; out says that
  * then. */
 int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size);

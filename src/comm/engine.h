@@ -82,6 +82,12 @@ struct msi_engine {
      * ended because of it; -1: none. Optional: for ranks that announce failures before they end.
      */
     int (*find_victim)(const struct msi_comm *comm);
+    /* The global rank because of which the last call of a rank has failed, waits: or for which it waits, as
+     * far as it has told this rank; -1: none. Optional. */
+    int (*cause_of)(const struct msi_comm *comm, int rank, bool waits);
+    /* Changes when ranks of this host fail or recover, perhaps in another group, so that the store knows
+     * more. 0: none has. Optional. */
+    uint64_t (*news)(const struct msi_comm *comm);
     /* Is that rank known to wait for others itself? Optional. */
     bool (*is_waiting)(const struct msi_comm *comm, int rank);
     /* What a rank called, if ranks disagree on the collective. Optional. */

@@ -269,6 +269,13 @@ static bool lists(const char *text, int rank) {
     return false;
 }
 
+/* Has the last call of that rank failed, perhaps in another group? */
+static bool has_failed(struct msi_comm *comm, int rank) {
+    struct msi_wait wait;
+    return msi_comm_may_ask(comm, STORE_MS, &wait) &&
+           comm->hooks.read_cause(comm->hooks.context, msi_comm_global(comm, rank), false, &wait) >= 0;
+}
+
 bool msi_failure_report_by_all(struct msi_comm *comm) {
     char key[KEY_MAX];
     struct msi_store_rpc x;
@@ -276,8 +283,10 @@ bool msi_failure_report_by_all(struct msi_comm *comm) {
     char *text = malloc(ranks.n + 1);
     bool all = text;
     if (text) msi_str_copy(ranks, text, ranks.n + 1);
+    bool failed = comm->failure.status != MST_OK;
     for (int r = 0; r < comm->size && all; r++)
-        all = r == comm->failure.culprit || comm->hooks.is_gone(comm->hooks.context, r) || lists(text, r);
+        all = r == comm->rank || (failed && r == comm->failure.culprit) ||
+              comm->hooks.is_gone(comm->hooks.context, r) || lists(text, r) || has_failed(comm, r);
     free(text);
     msi_store_rpc_free(&x, 1);
     return all;

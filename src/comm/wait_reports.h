@@ -43,7 +43,7 @@ mst_status msi_wait_report_compare(struct msi_comm *comm, const struct msi_waiti
 
 /* Reports that the group has failed here. Most callers ignore the status. */
 mst_status msi_failure_report_post(struct msi_comm *comm, const struct msi_failure *failure);
-/* Have all ranks reported that, but lost ranks and the one to blame? */
+/* Have all ranks reported that, or another failure, but lost ranks and the one to blame? */
 bool msi_failure_report_by_all(struct msi_comm *comm);
 /* If another rank has reported a failure of the group: fails with its message, and *culprit is the rank
  * that it blames. by is the rank whose report counts; -1: any. An abort counts from any rank. */

@@ -55,6 +55,14 @@ mst_status msi_native_begin(struct mst_work *work) {
     return msi_p2p_begin(&msi_native(work->comm)->p2p, work);
 }
 
+int msi_native_cause_of(const struct msi_comm *comm, int rank, bool waits) {
+    return msi_peers_cause_of(&msi_native(comm)->peers, rank, waits);
+}
+
+uint64_t msi_native_news(const struct msi_comm *comm) {
+    return msi_peers_news(&msi_native(comm)->peers);
+}
+
 bool msi_native_has_left(const struct msi_comm *comm, int rank) {
     return msi_peers_has_left(&msi_native(comm)->peers, rank);
 }

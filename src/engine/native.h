@@ -45,6 +45,8 @@ void msi_pending_remove(struct msi_pending *pending);
 
 /* Slots that both engines share. */
 mst_status msi_native_begin(struct mst_work *work);
+int msi_native_cause_of(const struct msi_comm *comm, int rank, bool waits);
+uint64_t msi_native_news(const struct msi_comm *comm);
 bool msi_native_has_left(const struct msi_comm *comm, int rank);
 
 #endif

@@ -58,10 +58,21 @@ static int find_lost(mst_group *group) {
     return culprit >= 0 ? msi_group_rank_of(group, culprit) : -1;
 }
 
+/* The rank because of which the last call of this rank has failed, with an error about it; -1: none. */
+static int find_stalled(mst_group *group) {
+    char who[MSI_RANK_SHOW_MAX];
+    int cause = msi_world_cause(group->world), rank = cause < 0 ? -1 : msi_group_rank_of(group, cause);
+    if (rank < 0) return -1;
+    msi_fail(MST_ERR_STALLED, NULL, "%s did not take part in a call in time",
+             msi_rank_show(group, cause, who, sizeof who));
+    return rank;
+}
+
 mst_status msi_group_leave_calls(mst_group *group, const mst_site *site, const char *call) {
     char who[MSI_RANK_SHOW_MAX], where[WHERE_MAX];
     struct abort a = {.cause = find_lost(group)};
     bool lost = a.cause >= 0;
+    if (!lost) lost = (a.cause = find_stalled(group)) >= 0;
     show_site(site, where);
     snprintf(a.own, sizeof a.own, "this rank called %s%s", call, where);
     snprintf(a.others, sizeof a.others, "%.300s%s%s called %s%s", lost ? mst_last_error()->message : "",

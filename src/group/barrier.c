@@ -170,14 +170,12 @@ static mst_status try_for(mst_group *group, const struct msi_wait *wait, enum at
     }
 }
 
-mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, const struct msi_op_call *call) {
-    mst_status st = msi_group_check(group, false);
-    if (st != MST_OK) return st;
-    group->barriers++;
+/* This rank's number of the barrier is set. */
+static mst_status pass(mst_group *group, const struct msi_wait *wait, const struct msi_op_call *call) {
     msi_call_sequence(group->barriers);
     if (group->size == 1) return MST_OK;
     struct try try = {.call = call, .slow = msi_slow_begin(group->world->slow_s, msi_now())};
-    st = try_for(group, wait, FIRST, &try);
+    mst_status st = try_for(group, wait, FIRST, &try);
     while (st == MST_ERR_PEER_LOST && !try.given_up) {
         st = msi_group_check(group, true);
         if (st == MST_OK) st = try_for(group, wait, AGAIN, &try);
@@ -188,4 +186,11 @@ mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, cons
             return msi_group_check(group, false);
     }
     return st == MST_ERR_TIMEOUT ? explain_stall(group) : st;
+}
+
+mst_status msi_group_barrier(mst_group *group, const struct msi_wait *wait, const struct msi_op_call *call) {
+    mst_status st = msi_group_check(group, false);
+    if (st != MST_OK) return msi_group_told(group, st);
+    group->barriers++;
+    return msi_group_told(group, pass(group, wait, call));
 }

@@ -412,7 +412,10 @@ uint64_t msi_call_note(const struct msi_call *call) {
 __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, unsigned watch) {
     uint64_t noted = msi_call_note(call);
     msi_call_trace(call, watch, &call->work->op_trace);
-    return msi_call_leave(noted, go(call));
+    mst_status st = msi_call_leave(noted, go(call));
+    if (st == MST_OK && watch & MSI_SINK_CAUSE && !call->options->work)
+        msi_world_take_cause_back(call->group->world);
+    return st;
 }
 
 mst_status msi_call_submit(struct msi_call *call) {

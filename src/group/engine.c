@@ -29,7 +29,7 @@ static void note_gone(struct msi_world *world, int rank, int order) {
     bool earlier = order == REPLACED ? lost->order > REPLACED : lost->order == IMPLIED && order == NOTED;
     if (!lost->order || earlier) {
         if (order == NOTED) order += world->noted++;
-        *lost = (struct msi_lost_rank){'D', order, silent};
+        *lost = (struct msi_lost_rank){'D', order, silent, lost->cause};
     }
     pthread_mutex_unlock(&world->lock);
 }
@@ -100,17 +100,41 @@ static bool has_died(void *context, int rank) {
 
 static int unreported(void *context) {
     mst_group *group = context;
-    pthread_mutex_lock(&group->world->lock);
-    int rank = group->reported ? -1 : group->lost >= 0 ? group->lost : msi_group_first_lost(group);
-    pthread_mutex_unlock(&group->world->lock);
+    struct msi_world *world = group->world;
+    pthread_mutex_lock(&world->lock);
+    int rank = group->lost;
+    if (rank < 0 || world->lost_ranks[rank].event == 'L') rank = msi_group_first_lost(group, -1);
+    if (group->reported && rank == group->lost) rank = -1;
+    pthread_mutex_unlock(&world->lock);
     return rank < 0 ? -1 : msi_group_rank_of(group, rank);
 }
 
 static void reported(void *context, int global) {
     mst_group *group = context;
     pthread_mutex_lock(&group->world->lock);
-    group->reported |= global >= 0 && group->lost == global;
+    group->reported |= global >= 0 && (group->lost == global || group->blamed == global);
     pthread_mutex_unlock(&group->world->lock);
+}
+
+static void failed(void *context, mst_status status, const struct msi_wait *wait) {
+    msi_world_tell_cause(((const mst_group *)context)->world, status, wait);
+}
+
+static void waits(void *context, int global, const struct msi_wait *wait) {
+    msi_world_tell_wait(((const mst_group *)context)->world, global, wait);
+}
+
+static int read_cause(void *context, int global, bool waits, const struct msi_wait *wait) {
+    return msi_world_read_cause(((const mst_group *)context)->world, global, waits, wait);
+}
+
+static void succeeded(void *context) {
+    msi_world_take_cause_back(((const mst_group *)context)->world);
+}
+
+static void note_cause(void *context, int rank, int global) {
+    const mst_group *group = context;
+    msi_world_note_cause(group->world, msi_group_global_rank(group, rank), global);
 }
 
 static bool is_acknowledged(void *context, int rank) {
@@ -147,8 +171,8 @@ static mst_status say_lost(void *context, int rank, bool only_it) {
     pthread_mutex_lock(&group->world->lock);
     bool is_news = group->reported && group->lost != global && how == 'D';
     pthread_mutex_unlock(&group->world->lock);
-    mst_status st = only_it && is_news ? MST_OK : msi_group_say_first_lost(group);
-    return st != MST_OK ? st : msi_group_fail_lost(group, global, how ? how : 'D');
+    mst_status st = only_it && is_news ? MST_OK : msi_group_say_first_lost(group, global);
+    return st != MST_OK ? st : msi_group_fail_ended(group, global, how ? how : 'D');
 }
 
 static int global(void *context, int rank) {
@@ -261,9 +285,29 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
     options.n_hosts = number_hosts(group, hosts, &options.largest);
     options.engine = table ? &msi_module_engine : options.n_hosts == 1 ? &msi_shm_engine : &msi_net_engine;
     struct msi_comm_hooks hooks = {
-        group,    msi_group_exec, refresh,  keeps_store,     restore_ms, store_host, is_gone,
-        has_died, unreported,     reported, is_acknowledged, say_lost,   global,     address,
-        show,     agree,          look};
+        .context = group,
+        .exec = msi_group_exec,
+        .refresh = refresh,
+        .keeps_store = keeps_store,
+        .restore_ms = restore_ms,
+        .store_host = store_host,
+        .is_gone = is_gone,
+        .has_died = has_died,
+        .unreported = unreported,
+        .reported = reported,
+        .failed = failed,
+        .waits = waits,
+        .succeeded = succeeded,
+        .read_cause = read_cause,
+        .note_cause = note_cause,
+        .is_acknowledged = is_acknowledged,
+        .say_lost = say_lost,
+        .global = global,
+        .address = address,
+        .show = show,
+        .agree = agree,
+        .look = look,
+    };
     mst_status st = options.n_hosts ? msi_comm_new(&options, &hooks, comm) : msi_fail_memory();
     free(pids);
     return st;

@@ -104,7 +104,7 @@ mst_status msi_group_new(struct msi_world *world, const struct msi_group_spec *s
     made->handle = msi_handle_make(made, atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed));
     made->world = world;
     made->size = n;
-    made->lost = -1;
+    made->lost = made->blamed = -1;
     int timeout_ms = world->all ? msi_group_timeout(world->all) : world->timeout_ms;
     msi_group_set_timeout(made, spec->options->timeout_ms ? spec->options->timeout_ms : timeout_ms);
     if (!copy_parts(made, spec)) return fail_to_make(made);
@@ -278,7 +278,8 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
             if (event.rank == world->rank)
                 world->excluded |= event.kind == 'D';
             else if (event.rank < world->size && !world->lost_ranks[event.rank].order)
-                world->lost_ranks[event.rank] = (struct msi_lost_rank){event.kind, order, event.silent};
+                world->lost_ranks[event.rank] = (struct msi_lost_rank){event.kind, order, event.silent,
+                                                                       world->lost_ranks[event.rank].cause};
         }
         world->events_seen = (int64_t)events.n;
         pthread_mutex_unlock(&world->lock);
@@ -319,12 +320,17 @@ mst_status msi_group_fail_lost(const mst_group *group, int rank, char event) {
     return msi_blame(st, rank);
 }
 
-int msi_group_first_lost(const mst_group *group) {
+int msi_group_first_lost(const mst_group *group, int needed) {
     const struct msi_lost_rank *lost = group->world->lost_ranks;
     int first = -1;
+    bool counts = false; /* first does; else it has only left */
     for (int i = 0; i < group->size; i++) {
         int rank = msi_group_global_rank(group, i);
-        if (lost[rank].order && (first < 0 || lost[rank].order < lost[first].order)) first = rank;
+        if (!lost[rank].order) continue;
+        bool own = lost[rank].event != 'L' || rank == needed;
+        if (first < 0 || own > counts || (own == counts && lost[rank].order < lost[first].order))
+            first = rank;
+        counts |= own;
     }
     return first;
 }
@@ -334,7 +340,7 @@ mst_status msi_group_check(mst_group *group, bool read) {
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     mst_status st = read ? msi_world_read_events(world, &wait) : MST_OK;
     if (st != MST_OK) return st;
-    st = msi_group_say_first_lost(group);
+    st = msi_group_say_first_lost(group, -1);
     if (st == MST_OK) return st;
     pthread_mutex_lock(&world->lock);
     group->reported = true;
@@ -342,14 +348,30 @@ mst_status msi_group_check(mst_group *group, bool read) {
     return st;
 }
 
-mst_status msi_group_say_first_lost(mst_group *group) {
+/* Under the world's lock: the rank to blame, unless that was a death before. */
+static void find_first_lost(mst_group *group, int needed) {
+    const struct msi_lost_rank *lost = group->world->lost_ranks;
+    if (group->lost >= 0 && lost[group->lost].event != 'L') return;
+    int first = msi_group_first_lost(group, needed);
+    if (first == group->lost) return;
+    group->lost = first;
+    group->reported = false;
+}
+
+mst_status msi_group_say_first_lost(mst_group *group, int needed) {
     struct msi_world *world = group->world;
     char event = 0;
     pthread_mutex_lock(&world->lock);
-    if (group->lost < 0) group->lost = msi_group_first_lost(group);
-    if (group->lost >= 0) event = world->lost_ranks[group->lost].event;
+    find_first_lost(group, needed);
+    int lost = group->lost;
+    if (lost >= 0) event = world->lost_ranks[lost].event;
     pthread_mutex_unlock(&world->lock);
-    return group->lost >= 0 ? msi_group_fail_lost(group, group->lost, event) : MST_OK;
+    if (lost < 0) return MST_OK;
+    mst_status st = msi_group_fail_ended(group, lost, event);
+    pthread_mutex_lock(&world->lock);
+    group->blamed = mst_last_error()->culprit;
+    pthread_mutex_unlock(&world->lock);
+    return st;
 }
 
 mst_status msi_group_acknowledge(mst_group *group, int *ranks, int max, int *n) {

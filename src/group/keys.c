@@ -3,8 +3,12 @@
 #include "bootstrap/report.h"
 #include "group/choice.h"
 #include "os/pidfd.h"
+#include "os/socket.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* Runs a request on a key of the world. The value in its reply is appended to value, unless that is NULL. */
 static mst_status run(struct msi_world *world, const struct msi_wait *wait, const char *name,
@@ -95,14 +99,39 @@ static mst_status report_death(struct msi_world *world, const struct msi_wait *w
                NULL);
 }
 
+/* Does the endpoint of a rank of another host refuse connections? Its kernel knows that it is closed. */
+static bool is_refused(struct msi_world *world, int rank) {
+    enum { CONNECT_MS = 100 };
+    struct msi_wait wait = {msi_deadline(CONNECT_MS), NULL};
+    struct msi_address address = {.port = 0};
+    struct msi_buf value = {0};
+    char name[32], text[16];
+    int fd, error = 0;
+    snprintf(name, sizeof name, "endpoint/%d", rank);
+    if (msi_world_read(world, &wait, name, &value) == MST_OK)
+        address.port = atoi(msi_str_copy(msi_buf_str(&value), text, sizeof text));
+    msi_buf_free(&value);
+    if (address.port <= 0 || address.port > UINT16_MAX) return false;
+    snprintf(address.host, sizeof address.host, "%s", world->members.members[rank].address);
+    mst_status st = msi_connect_once(&address, false, &wait, &fd, &error);
+    if (st == MST_OK) close(fd);
+    return st == MST_ERR_UNREACHABLE && error == ECONNREFUSED;
+}
+
+/* Has the process of the rank ended, as far as this rank can tell without the store's server? */
+static bool has_ended(struct msi_world *world, int rank) {
+    const struct msi_member *m = &world->members.members[rank], *own = &world->members.members[world->rank];
+    if (m->host == own->host) return m->pid != own->pid && msi_process_has_ended(m->pid);
+    /* A server knows the end of its clients. A standby that has taken over waits for them. */
+    return world->hosted && msi_store_takeovers(world->store) > 0 && is_refused(world, rank);
+}
+
 mst_status msi_group_report_ended(const mst_group *group, const struct msi_wait *wait) {
     struct msi_world *world = group->world;
-    const struct msi_member *members = world->members.members, *own = &members[world->rank];
     mst_status st = MST_OK;
     for (int i = 0; i < group->size && st == MST_OK; i++) {
         int r = msi_group_global_rank(group, i);
-        if (members[r].host != own->host || members[r].pid == own->pid) continue;
-        if (msi_world_rank_event(world, r) || !msi_process_has_ended(members[r].pid)) continue;
+        if (r == world->rank || msi_world_rank_event(world, r) || !has_ended(world, r)) continue;
         st = msi_world_read_events(world, wait); /* it may have left before it ended */
         if (st == MST_OK && !msi_world_rank_event(world, r)) st = report_death(world, wait, r);
     }

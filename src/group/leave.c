@@ -168,5 +168,6 @@ void msi_world_leave(struct msi_world *world, bool ends) {
     if (counts && waits) last = count_out(world, "", world->size);
     if (!last || !count_ended(world)) return;
     delete_keys(world, names, sizeof names / sizeof *names, "rank/", world->size);
+    delete_keys(world, NULL, 0, "cause/", world->size);
     if (world->summed) delete_keys(world, NULL, 0, "prof/", world->size);
 }

@@ -153,21 +153,23 @@ static mst_status say_late(struct vote_state *s) {
 
 static int first_lost(const mst_group *group) {
     pthread_mutex_lock(&group->world->lock);
-    int first = msi_group_first_lost(group);
+    int first = msi_group_first_lost(group, -1);
     pthread_mutex_unlock(&group->world->lock);
     return first;
 }
 
 /* Rule 3 of vote.h. The key has the last one of the votes in which threads of this rank wait. */
 static void write_recovery(struct msi_world *world) {
+    bool recovers = !msi_list_empty(&world->votes);
     char name[32];
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     snprintf(name, sizeof name, "recovers/%d", world->rank);
-    if (msi_list_empty(&world->votes))
+    if (!recovers)
         msi_world_delete(world, &wait, name);
     else
         msi_world_put(world, &wait, name,
                       msi_cstr(msi_container(world->votes.prev, struct vote_state, node)->told));
+    msi_endpoint_tell_recovery(&world->endpoint, recovers); /* ranks of this host look into the store */
 }
 
 static void tell_recovery(struct vote_state *s, int cause) {
@@ -307,5 +309,5 @@ mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const
     mst_status st = take_part(&s, own, wait, decision);
     if (st == MST_OK) ++*vote->number;
     free(s.ballots);
-    return st;
+    return msi_group_told(vote->group, st);
 }

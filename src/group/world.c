@@ -92,6 +92,8 @@ static void release(struct msi_world *world) {
     msi_members_free(&world->members);
     if (world->owns_store) msi_store_free(world->store);
     msi_spare_fds_drop();
+    msi_world_forget_cause(world);
+    pthread_mutex_destroy(&world->cause_lock);
     pthread_mutex_destroy(&world->votes_lock);
     pthread_mutex_destroy(&world->standby_lock);
     pthread_mutex_destroy(&world->lock);
@@ -317,6 +319,8 @@ static mst_status open_world(const struct opening *how, mst_group **group) {
     pthread_mutex_init(&world->lock, NULL);
     msi_list_init(&world->groups);
     msi_world_set_store_ranks(world, 0, -1);
+    world->cause = -1;
+    pthread_mutex_init(&world->cause_lock, NULL);
     msi_spare_fds_hold();
     st = form_world(world, how, &settings, &backends);
     if (st == MST_OK) st = make_all(world, how, &settings, &backends);
@@ -366,9 +370,14 @@ mst_status msi_world_fail_store(struct msi_world *world) {
         return msi_fail(st, "find out why it ended, then open the world again",
                         "the store of this world at %s is lost%s", world->where,
                         silent ? ": its host does not answer" : "");
-    int rank = msi_world_store_host(world);
-    const struct msi_member *host = &world->members.members[rank];
-    if (silent)
+    int rank = msi_world_store_host(world), cause = msi_world_noted_cause(world, rank);
+    const struct msi_member *host = &world->members.members[rank], *other = &world->members.members[cause];
+    if (cause != rank)
+        msi_fail(st, "look at the output of those ranks, then open the world again",
+                 "rank %d (host %s, pid %d) ended because of rank %d (host %s, pid %d); it hosted the store "
+                 "of this world",
+                 rank, host->host_name, host->pid, cause, other->host_name, other->pid);
+    else if (silent)
         msi_fail(st, "check that host and the network, then open the world again",
                  "rank %d (host %s, pid %d) is lost with the store of this world: its host does not answer",
                  rank, host->host_name, host->pid);
@@ -376,6 +385,17 @@ mst_status msi_world_fail_store(struct msi_world *world) {
         msi_fail(st, "look at that rank's own output, then open the world again",
                  "rank %d (host %s, pid %d) died or left; it hosted the store of this world", rank,
                  host->host_name, host->pid);
+    return msi_blame(st, cause);
+}
+
+/* The store has not answered in time: its host may be stopped. */
+static mst_status say_silent(const struct msi_world *world) {
+    int rank = msi_world_store_host(world);
+    if (rank < 0 || rank == world->rank) return MST_ERR_TIMEOUT;
+    const struct msi_member *host = &world->members.members[rank];
+    mst_status st = msi_fail(MST_ERR_TIMEOUT, "find out where that rank is, or raise .timeout_ms",
+                             "rank %d (host %s, pid %d), which hosts the store, does not answer", rank,
+                             host->host_name, host->pid);
     return msi_blame(st, rank);
 }
 
@@ -385,6 +405,7 @@ mst_status msi_world_exec(struct msi_world *world, const struct msi_wait *wait, 
     if (!atomic_load_explicit(&world->cut_off, memory_order_relaxed)) st = exec(world, wait, x, n);
     if (st == MST_ERR_UNREACHABLE)
         return msi_world_fail_store(world); /* a request needed one more connection */
+    if (st == MST_ERR_TIMEOUT && !msi_ops[x[n - 1].req.op].waits) return say_silent(world);
     if (st != MST_ERR_STORE_LOST && st != MST_ERR_STORE_ENDED) return st;
     atomic_store_explicit(&world->cut_off, true, memory_order_relaxed);
     return msi_world_fail_store(world);

@@ -29,6 +29,7 @@ struct msi_lost_rank {
     char event;  /* 'D' died, 'L' left, 'F' failed to join */
     int order;   /* 1 for the first lost rank of the world; 0: not lost */
     bool silent; /* died: its host does not answer */
+    int cause;   /* 1 + the rank because of which it has ended; 0: not known */
 };
 
 struct msi_world {
@@ -65,7 +66,11 @@ struct msi_world {
     bool check;           /* engines compare collectives before they begin */
     bool hosted;          /* a rank hosts the store: rank 0 of the first world, or its standby */
     _Atomic bool cut_off; /* the store is lost */
-    mst_group *all;       /* the group of all ranks */
+    _Atomic int cause;    /* because of which the last call has failed; -1: none; stored under cause_lock */
+    bool cause_waits;     /* for which a call waits, instead */
+    bool cause_stored;    /* the store knows it */
+    pthread_mutex_t cause_lock;
+    mst_group *all; /* the group of all ranks */
     /* The world is being closed, and no request takes longer than that; 0: it is not. */
     _Atomic int64_t leave_by;
     struct msi_prof_world *prof;
@@ -109,6 +114,7 @@ struct mst_group {
     uint64_t barriers;                    /* barriers through the store */
     _Atomic uint64_t agreements, shrinks; /* votes that were decided; the same on all ranks that survive */
     int lost;                          /* the rank that was lost first, as far as this rank knew; -1: none */
+    int blamed;                        /* the rank because of which it was lost */
     bool reported;                     /* the program has got a failure that blames that rank */
     bool *acknowledged;                /* by group rank: dead ranks that the program knows; NULL: none */
     bool one_host;                     /* all its ranks share this rank's host */
@@ -324,6 +330,32 @@ mst_status msi_world_read(struct msi_world *world, const struct msi_wait *wait, 
 /* Waits for the value that a rank puts there; it stays empty if the rank is lost before. */
 mst_status msi_world_get(struct msi_world *world, const struct msi_wait *wait, const char *name, int rank,
                          struct msi_buf *value);
+/*
+ * cause.c: a call has failed, and the thread's last failure says why. If this rank ends, the others blame the
+ * rank to blame for that. wait NULL: the store is not told. After a success that is taken back. told does
+ * either, for a call on the group that waits in the store, and returns status. If the store is lost, its
+ * message names the rank because of which the host has ended.
+ */
+void msi_world_tell_cause(struct msi_world *world, mst_status status, const struct msi_wait *wait);
+/* The same for a call that waits for that rank for long. */
+void msi_world_tell_wait(struct msi_world *world, int rank, const struct msi_wait *wait);
+void msi_world_take_cause_back(struct msi_world *world);
+mst_status msi_group_told(mst_group *group, mst_status status);
+/* The rank that was told; -1: none. */
+static inline int msi_world_cause(const struct msi_world *world) {
+    return atomic_load_explicit(&world->cause, memory_order_relaxed);
+}
+/* What another rank has told; waits: also if it waits; -1: nothing. */
+int msi_world_read_cause(struct msi_world *world, int rank, bool waits, const struct msi_wait *wait);
+/* The world ends. */
+void msi_world_forget_cause(struct msi_world *world);
+/* A rank has ended because of another one. */
+void msi_world_note_cause(struct msi_world *world, int rank, int cause);
+/* The rank because of which a lost rank has ended, directly or not; that rank itself if it is not known. */
+int msi_world_root_cause(struct msi_world *world, int rank);
+/* The same, without asking the store. */
+int msi_world_noted_cause(struct msi_world *world, int rank);
+
 /* Reports the thread's last failure to ranks that wait in the group: it is why this rank ends it. */
 void msi_group_report_end(mst_group *group, mst_status status);
 /* Ends the calls on the group here and on its other ranks; their messages have the site and the reason. */
@@ -348,8 +380,9 @@ bool msi_world_excludes(struct msi_world *world);
 /* Has a rank died or left, as far as events were read? */
 bool msi_world_has_events(struct msi_world *world);
 /*
- * Tells the store which ranks of the group were processes of this host that have ended. The store knows it
- * from their connections, unless they ended before they had connected to a standby that took over.
+ * Tells the store which ranks of the group have ended: processes of this host, and after a standby has taken
+ * over also ranks whose endpoint on another host is closed. The store knows it from their connections, unless
+ * they ended before they had connected to the standby.
  */
 mst_status msi_group_report_ended(const mst_group *group, const struct msi_wait *wait);
 
@@ -359,15 +392,21 @@ mst_status msi_group_report_ended(const mst_group *group, const struct msi_wait 
  */
 mst_status msi_group_check(mst_group *group, bool read);
 
-/* The same without reading, and without the conclusion that the program knows it. */
-mst_status msi_group_say_first_lost(mst_group *group);
+/* The same without reading, and without the conclusion that the program knows it. needed: the global rank
+ * that a call needs; -1: none in particular. */
+mst_status msi_group_say_first_lost(mst_group *group, int needed);
 
-/* Under the world's lock: the global rank of the group that was lost first, because others may have left as a
- * consequence; -1: none. */
-int msi_group_first_lost(const mst_group *group);
+/*
+ * Under the world's lock: the global rank of the group that was lost first, because others may have ended as
+ * a consequence; -1: none. A rank that has left in order counts if it is needed, or if no rank has died: it
+ * may have left after its last call.
+ */
+int msi_group_first_lost(const mst_group *group, int needed);
 /* See mst_ack_lost_ranks. */
 mst_status msi_group_acknowledge(mst_group *group, int *ranks, int max, int *n);
 /* Fails because a global rank is lost; event as in struct msi_lost_rank. */
 mst_status msi_group_fail_lost(const mst_group *group, int rank, char event);
+/* The same, but blames the rank because of which it has ended, if it has said so. */
+mst_status msi_group_fail_ended(const mst_group *group, int rank, char event);
 
 #endif

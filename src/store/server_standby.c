@@ -166,7 +166,10 @@ static mst_status synchronize(struct msi_server *server, const struct msi_wait *
     mst_status st = msi_store_conn_open(&standby->target, standby->stream ? &brief : wait, &stream);
     if (st == MST_OK && stream->dialect != MSI_DIALECT_M)
         st = msi_fail(MST_ERR_UNSUPPORTED, NULL, "the store's server is not of this version of muster");
-    if (st == MST_OK) st = msi_store_conn_run(stream, wait, &x, 1);
+    /* A process that is being killed may accept a connection and reset it. The caller tries again, and learns
+     * at once that it does not accept any more. */
+    bool again = standby->stream != NULL;
+    if (st == MST_OK) st = (again ? msi_store_conn_run_once : msi_store_conn_run)(stream, wait, &x, 1);
     msi_store_rpc_free(&x, 1);
     if (st != MST_OK) {
         msi_store_conn_close(stream);

@@ -418,6 +418,13 @@ static mst_status repeat_batch(struct msi_store_conn *conn, const struct msi_wai
     return st;
 }
 
+mst_status msi_store_conn_run_once(struct msi_store_conn *conn, const struct msi_wait *wait,
+                                   struct msi_store_rpc *x, size_t n) {
+    conn->batch++;
+    conn->batch_since = msi_now();
+    return run_batch(conn, wait, x, n);
+}
+
 mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
                               struct msi_store_rpc *x, size_t n) {
     conn->batch++;

@@ -86,6 +86,10 @@ void msi_store_conn_name_session(struct msi_store_conn *conn);
 mst_status msi_store_conn_run(struct msi_store_conn *conn, const struct msi_wait *wait,
                               struct msi_store_rpc *x, size_t n);
 
+/* The same, but does not connect again if the connection is lost. */
+mst_status msi_store_conn_run_once(struct msi_store_conn *conn, const struct msi_wait *wait,
+                                   struct msi_store_rpc *x, size_t n);
+
 /*
  * Waits for an event of poll on an idle connection. Sends something now and then: only then the kernel soon
  * finds out that the server's host does not answer.

@@ -7,7 +7,9 @@
  *   area of rank 0  slots: one per operation, used cyclically, with small payloads inside
  *                   filled, drained: the progress of this rank in a large operation
  *                   gave_up: the operation that it has given up, and why
- *                   left: it has destroyed the group; waits: it waits for others itself
+ *                   left: it has destroyed the group; waits: it waits for others itself; cause: the
+ *                   rank because of which its last call, perhaps in another group, has failed, or for
+ *                   which it waits
  *                   cells: payloads that do not fit into a slot
  *   area of rank 1  …
  *
@@ -24,6 +26,7 @@
 #ifndef MSI_TRANSPORT_SHM_REGION_H
 #define MSI_TRANSPORT_SHM_REGION_H
 
+#include "base/list.h"
 #include "transport/arena.h"
 #include "transport/shm_mapping.h"
 
@@ -96,9 +99,17 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up;
     _Atomic uint64_t left;  /* 1: this rank has destroyed the group */
     _Atomic uint64_t waits; /* 1: this rank has been waiting for others for some time */
+    _Atomic uint64_t cause; /* msi_cause_word */
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };
+
+/* MSI_CAUSE_RECOVERS: the rank waits in a vote about deaths (group/vote.h). */
+enum { MSI_CAUSE_WAITS = 1, MSI_CAUSE_RECOVERS = 2, MSI_CAUSE_SHIFT = 2 };
+/* rank -1: none. */
+static inline uint64_t msi_cause_word(int rank, bool waits) {
+    return (uint64_t)(rank + 1) << MSI_CAUSE_SHIFT | (waits ? MSI_CAUSE_WAITS : 0);
+}
 
 struct msi_shm_region_header {
     _Alignas(4096) uint64_t magic;
@@ -110,6 +121,7 @@ struct msi_shm_region_header {
 
 /* The private state of one rank. */
 struct msi_shm_region {
+    struct msi_list node; /* in the list of its world: wireup/endpoint.h */
     struct msi_shm_mapping *mapping;
     struct msi_shm_region_header *head;
     struct msi_area *areas; /* by rank */

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "comm/comm_internal.h"
+#include "transport/shm_region.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,52 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
     endpoint->ports = calloc((size_t)size, sizeof *endpoint->ports);
     if (!endpoint->ports) return msi_fail_memory();
     pthread_mutex_init(&endpoint->lock, NULL);
+    pthread_mutex_init(&endpoint->regions_lock, NULL);
+    msi_list_init(&endpoint->regions);
     return MST_OK;
+}
+
+/* Read by msi_peers_cause_of and msi_peers_news. Wakes the others for a failure and for a recovery. */
+static void write_cause(const struct msi_endpoint *endpoint, const struct msi_shm_region *region) {
+    uint64_t word = endpoint->cause | (endpoint->recovers ? MSI_CAUSE_RECOVERS : 0);
+    _Atomic uint64_t *to = &msi_shm_region_own(region)->cause;
+    if (word == 0 || word & MSI_CAUSE_WAITS)
+        atomic_store_explicit(to, word, memory_order_release);
+    else
+        msi_shm_region_post(region, to, word);
+}
+
+/* Under the lock. */
+static void write_causes(struct msi_endpoint *endpoint) {
+    for (struct msi_list *at = endpoint->regions.next; at != &endpoint->regions; at = at->next)
+        write_cause(endpoint, msi_container(at, struct msi_shm_region, node));
+}
+
+void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, uint64_t cause) {
+    pthread_mutex_lock(&endpoint->regions_lock);
+    endpoint->cause = cause;
+    write_causes(endpoint);
+    pthread_mutex_unlock(&endpoint->regions_lock);
+}
+
+void msi_endpoint_tell_recovery(struct msi_endpoint *endpoint, bool recovers) {
+    pthread_mutex_lock(&endpoint->regions_lock);
+    endpoint->recovers = recovers;
+    write_causes(endpoint);
+    pthread_mutex_unlock(&endpoint->regions_lock);
+}
+
+void msi_endpoint_add_region(struct msi_endpoint *endpoint, struct msi_shm_region *region) {
+    pthread_mutex_lock(&endpoint->regions_lock);
+    msi_list_push(&endpoint->regions, &region->node);
+    write_cause(endpoint, region);
+    pthread_mutex_unlock(&endpoint->regions_lock);
+}
+
+void msi_endpoint_remove_region(struct msi_endpoint *endpoint, struct msi_shm_region *region) {
+    pthread_mutex_lock(&endpoint->regions_lock);
+    msi_list_remove(&region->node);
+    pthread_mutex_unlock(&endpoint->regions_lock);
 }
 
 void msi_endpoint_close(struct msi_endpoint *endpoint) {
@@ -25,6 +71,7 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
     msi_listener_close(endpoint->listener);
     msi_auth_end(&endpoint->auth);
     pthread_mutex_destroy(&endpoint->lock);
+    pthread_mutex_destroy(&endpoint->regions_lock);
     free(endpoint->ports);
     endpoint->ports = NULL;
 }

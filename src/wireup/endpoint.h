@@ -10,6 +10,7 @@
 #define MSI_WIREUP_ENDPOINT_H
 
 #include "auth/auth.h"
+#include "base/list.h"
 #include "os/wait.h"
 #include "store/store.h"
 #include "transport/listener.h"
@@ -17,6 +18,7 @@
 #include <pthread.h>
 
 struct msi_comm;
+struct msi_shm_region;
 
 struct msi_endpoint {
     pthread_mutex_t lock; /* of opening */
@@ -27,6 +29,10 @@ struct msi_endpoint {
     int *ports;                   /* by global rank; 0: not known yet */
     uint64_t tuning;              /* msi_tuning_hash of this rank */
     struct msi_auth auth;
+    pthread_mutex_t regions_lock; /* of what follows */
+    struct msi_list regions;      /* the open shared regions of the world's communicators */
+    uint64_t cause;               /* msi_cause_word of this rank … */
+    bool recovers;                /* … and the bit for it */
 };
 
 /* The strings are borrowed. The owner sets auth afterwards, with msi_auth_init. */
@@ -37,6 +43,13 @@ void msi_endpoint_close(struct msi_endpoint *endpoint);
 /* Opens the endpoint of comm's world, if it is not open, and publishes its port. Waits for no other rank.
  * MST_ERR_CONFIG: another rank of comm would select other algorithms. */
 mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait);
+
+/* Tells the ranks of this host, in all regions: msi_cause_word. */
+void msi_endpoint_tell_cause(struct msi_endpoint *endpoint, uint64_t cause);
+void msi_endpoint_tell_recovery(struct msi_endpoint *endpoint, bool recovers);
+/* A region was opened, or is about to be closed. */
+void msi_endpoint_add_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);
+void msi_endpoint_remove_region(struct msi_endpoint *endpoint, struct msi_shm_region *region);
 
 /* The port of a rank of comm; 0: it is not known yet. Asks the store, but does not wait for the rank. */
 mst_status msi_endpoint_find(struct msi_comm *comm, int rank, int *port);

@@ -2,8 +2,10 @@
 #include "wireup/peers.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "wireup/endpoint.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -79,6 +81,7 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
         peers->region = own;
     else
         msi_shm_region_close(own);
+    if (peers->region) msi_endpoint_add_region(comm->config.endpoint, peers->region);
     if (st == MST_OK && local > 1) msi_shm_region_arrive(peers->region);
     return st;
 }
@@ -110,6 +113,7 @@ void msi_peers_leave(const struct msi_peers *peers) {
 }
 
 void msi_peers_close(struct msi_peers *peers) {
+    if (peers->region) msi_endpoint_remove_region(peers->comm->config.endpoint, peers->region);
     msi_shm_region_close(peers->region); /* late ranks find it in the others, or make a new one */
 }
 
@@ -118,4 +122,24 @@ bool msi_peers_has_left(const struct msi_peers *peers, int rank) {
     if (!peers->region || slot < 0) return false;
     /* From msi_peers_leave. */
     return atomic_load_explicit(&peers->region->areas[slot].left, memory_order_acquire) != 0;
+}
+
+int msi_peers_cause_of(const struct msi_peers *peers, int rank, bool waits) {
+    int slot = peers->comm->ranks.slots[rank];
+    if (!peers->region || slot < 0) return -1;
+    /* From msi_endpoint_tell_cause. */
+    uint64_t cause = atomic_load_explicit(&peers->region->areas[slot].cause, memory_order_acquire);
+    uint64_t plus_1 = cause >> MSI_CAUSE_SHIFT;
+    return (cause & MSI_CAUSE_WAITS && !waits) || plus_1 > INT_MAX ? -1 : (int)plus_1 - 1;
+}
+
+uint64_t msi_peers_news(const struct msi_peers *peers) {
+    const struct msi_shm_region *region = peers->region;
+    uint64_t sum = 0;
+    for (int slot = 0; region && slot < region->size; slot++) {
+        uint64_t cause =
+            atomic_load_explicit(&region->areas[slot].cause, memory_order_acquire); /* as above */
+        if (slot != region->rank && !(cause & MSI_CAUSE_WAITS)) sum += cause;
+    }
+    return sum;
 }

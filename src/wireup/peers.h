@@ -32,5 +32,11 @@ void msi_peers_close(struct msi_peers *peers);
 
 /* Has that rank of this host destroyed the group? */
 bool msi_peers_has_left(const struct msi_peers *peers, int rank);
+/* The global rank because of which the last call of that rank of this host has failed; waits: or for which it
+ * waits; -1: none. */
+int msi_peers_cause_of(const struct msi_peers *peers, int rank, bool waits);
+/* Changes when a call of a rank of this host fails because of another rank, or a rank begins to recover; 0:
+ * none has. */
+uint64_t msi_peers_news(const struct msi_peers *peers);
 
 #endif

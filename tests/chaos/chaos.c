@@ -118,7 +118,8 @@ static mst_status take(uint64_t step) {
     for (size_t i = 0; i < s.n * (kind->flags & INS ? size : 1); i++) s.in[i] = value(&s, t->rank, i);
     if (s.out != s.in) s.out[0] = -1;
     *why = '\0';
-    mst_status st = end(kind->call(&s), work, own / 16 % 4 == 0);
+    mst_status st = kind->call(&s); /* sets work */
+    st = end(st, work, own / 16 % 4 == 0);
     if (st == MST_OK && step % every == 0)
         verify(&s, kind,
                kind->flags & NONE  ? 0

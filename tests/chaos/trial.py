@@ -210,10 +210,10 @@ def expected(trial):
 
 def may_blame_others(trial):
     """
-    Whether the first error of a survivor may be that another survivor has ended, or shrinks a group, because of the fault. The
-    others cannot ask the store then, or the first one to notice the fault was in another group or waited for a message.
+    Whether the first error of a survivor may be that another survivor has ended because of the fault: the others cannot ask
+    the store then.
     """
-    return trial.fault == "freeze" or (trial.fault == "store" and not trial.hosted)
+    return trial.fault == "store" and not trial.hosted
 
 
 def blames_other(trial, s):

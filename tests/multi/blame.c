@@ -8,8 +8,10 @@
  *   hold       waits for a line          timeout:MS   of the actions after it
  *   quit       ends without destroying   destroy      destroys the world
  *   groups:N   makes N groups of all ranks, with a barrier in each
+ *   group:1DD  makes a group of the ranks with these digits, which later actions use
+ *   world      later actions use the world again
  *
- * Each action but hold, quit and timeout writes one line, as tests/multi/world.c does: name, status,
+ * Each action but hold, quit, timeout and world writes one line, as tests/multi/world.c does: name, status,
  * milliseconds, culprit and message, separated by tabs.
  */
 #include "step_report.h"
@@ -22,36 +24,37 @@
 enum { COUNT = 8, RANKS_MAX = 8 };
 
 static int size, timeout_ms = 20000;
+static mst_group *group; /* of the actions; NULL: the world */
 static int in[COUNT * RANKS_MAX], out[COUNT * RANKS_MAX];
 
 static mst_status sum(int unused) {
     (void)unused;
-    return mst_all_reduce(out, COUNT, MST_I32, .timeout_ms = timeout_ms);
+    return mst_all_reduce(out, COUNT, MST_I32, .group = group, .timeout_ms = timeout_ms);
 }
 
 static mst_status barrier(int unused) {
     (void)unused;
-    return mst_barrier(.timeout_ms = timeout_ms);
+    return mst_barrier(.group = group, .timeout_ms = timeout_ms);
 }
 
 static mst_status broadcast(int root) {
-    return mst_broadcast(out, COUNT, MST_I32, .root = root, .timeout_ms = timeout_ms);
+    return mst_broadcast(out, COUNT, MST_I32, .root = root, .group = group, .timeout_ms = timeout_ms);
 }
 
 static mst_status reduce(int root) {
-    return mst_reduce(out, COUNT, MST_I32, .root = root, .timeout_ms = timeout_ms);
+    return mst_reduce(out, COUNT, MST_I32, .root = root, .group = group, .timeout_ms = timeout_ms);
 }
 
 static mst_status scatter(int root) {
-    return mst_scatter(out, in, COUNT, MST_I32, .root = root, .timeout_ms = timeout_ms);
+    return mst_scatter(out, in, COUNT, MST_I32, .root = root, .group = group, .timeout_ms = timeout_ms);
 }
 
 static mst_status receive(int peer) {
-    return mst_recv(out, COUNT, MST_I32, peer, .timeout_ms = timeout_ms);
+    return mst_recv(out, COUNT, MST_I32, peer, .group = group, .timeout_ms = timeout_ms);
 }
 
 static mst_status send(int peer) {
-    return mst_send(in, COUNT, MST_I32, peer, .timeout_ms = timeout_ms);
+    return mst_send(in, COUNT, MST_I32, peer, .group = group, .timeout_ms = timeout_ms);
 }
 
 /* Receives while it sends to rank 1. The result is that of the receive. */
@@ -59,7 +62,8 @@ static mst_status receive_and_send(int peer) {
     enum { LARGE = 1 << 20 };
     static int large[LARGE];
     mst_work *work;
-    mst_status st = mst_isend(large, LARGE, MST_I32, 1, .work = &work, .timeout_ms = timeout_ms);
+    mst_status st =
+        mst_isend(large, LARGE, MST_I32, 1, .work = &work, .group = group, .timeout_ms = timeout_ms);
     if (st == MST_OK) st = receive(peer);
     return st;
 }
@@ -67,13 +71,14 @@ static mst_status receive_and_send(int peer) {
 /* Waits for that time only, and leaves the work alone. */
 static mst_status wait_for_sum(int ms) {
     mst_work *work;
-    mst_status st = mst_all_reduce(out, COUNT, MST_I32, .work = &work, .timeout_ms = timeout_ms);
+    mst_status st =
+        mst_all_reduce(out, COUNT, MST_I32, .work = &work, .group = group, .timeout_ms = timeout_ms);
     return st == MST_OK ? mst_wait(work, .timeout_ms = ms) : st;
 }
 
 static mst_status wait_for_message(int ms) {
     mst_work *work;
-    mst_status st = mst_irecv(in, COUNT, MST_I32, 1, .work = &work, .timeout_ms = timeout_ms);
+    mst_status st = mst_irecv(in, COUNT, MST_I32, 1, .work = &work, .group = group, .timeout_ms = timeout_ms);
     return st == MST_OK ? mst_wait_all(&work, 1, .timeout_ms = ms) : st;
 }
 
@@ -82,12 +87,30 @@ static mst_status make_groups(int n) {
     mst_status st = MST_OK;
     for (int r = 0; r < size; r++) ranks[r] = r;
     for (int i = 0; i < n && st == MST_OK; i++) {
-        mst_group *group;
-        st = mst_new_group(ranks, size, &group);
-        if (st == MST_OK) st = mst_monitored_barrier(.group = group, .timeout_ms = timeout_ms);
-        if (st == MST_OK) st = mst_barrier(.group = group, .timeout_ms = timeout_ms);
+        mst_group *made;
+        st = mst_new_group(ranks, size, &made);
+        if (st == MST_OK) st = mst_monitored_barrier(.group = made, .timeout_ms = timeout_ms);
+        if (st == MST_OK) st = mst_barrier(.group = made, .timeout_ms = timeout_ms);
     }
     return st;
+}
+
+/* digits: 1, so that a zero may follow, and the ranks. */
+static mst_status enter_group(int digits) {
+    int ranks[RANKS_MAX], n = 0;
+    for (; digits > 9; digits /= 10) ranks[n++] = digits % 10;
+    return mst_new_group(ranks, n, &group);
+}
+
+static mst_status shrink(int unused) {
+    (void)unused;
+    return mst_shrink_world(.timeout_ms = timeout_ms);
+}
+
+static mst_status agree(int unused) {
+    uint64_t flags = 1;
+    (void)unused;
+    return mst_agree(&flags, .group = group, .timeout_ms = timeout_ms);
 }
 
 static mst_status check(int unused) {
@@ -114,6 +137,9 @@ static const struct {
                {"wait", wait_for_sum},
                {"wait_message", wait_for_message},
                {"groups", make_groups},
+               {"group", enter_group},
+               {"shrink", shrink},
+               {"agree", agree},
                {"check", check},
                {"destroy", destroy}};
 
@@ -125,6 +151,7 @@ static void act(const char *action) {
     if (!strcmp(action, "quit")) _exit(1);
     if (!strcmp(action, "hold") && read(STDIN_FILENO, &c, 1) != 1) _exit(1);
     if (!strncmp(action, "timeout:", 8)) timeout_ms = atoi(number + 1);
+    if (!strcmp(action, "world")) group = NULL;
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (strlen(actions[i].name) == n && !memcmp(actions[i].name, action, n))
             report(action, actions[i].run(number ? atoi(number + 1) : -1), begin);

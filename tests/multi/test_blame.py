@@ -17,6 +17,11 @@ SHORT = 1500  # milliseconds: a timeout that ends
 LOST = ("MST_ERR_PEER_LOST", "MST_ERR_STORE_LOST")
 
 
+def state(rank):
+    """The state of its process, as proc(5) has it."""
+    return pathlib.Path(f"/proc/{rank.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 class BlameTest(RanksTest):
     hosted = True  # rank 0 hosts the store; else it outlives the ranks
     settings = {}
@@ -175,6 +180,120 @@ class Deaths(BlameTest):
         self.each(("abcdefgh",), body, *["sum hold scatter:2 hold"] * 8)
 
 
+class Consequences(BlameTest):
+    """A rank that has ended because of another one is not blamed, whatever group and store the survivors use."""
+
+    hosted = False
+    LAYOUTS = (None, "abcd", "aabb")
+
+    def test_end_after_a_death_in_another_group(self):
+        """Rank 1 ends because rank 3 died. Rank 0 waits for it in a group without rank 3."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            for rank in ranks[:2]:
+                self.assert_ok(rank.step("barrier"))
+            ranks[3].kill()
+            self.blames(ranks[1], "receive:3", 3, LOST)
+            self.blames(ranks[0], "receive:1", 3, LOST)
+
+        self.each(self.LAYOUTS, body, "sum group:101 barrier receive:1", "sum group:101 barrier world receive:3 quit", "sum hold", "sum hold")
+
+    def test_end_after_a_stalled_message(self):
+        """Rank 1 ends because rank 3 is stopped. The stall of a message does not end the group."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[3].send(signal.SIGSTOP)
+            ranks[1].resume()
+            self.blames(ranks[1], "receive:3", 3, ("MST_ERR_STALLED",), SHORT + SOON)
+            self.blames(ranks[0], "receive:1", 3, LOST, SHORT + 2 * SOON)
+            self.blames(ranks[2], "barrier", 3, LOST, SHORT + 2 * SOON)
+
+        for self.hosted in (False, True):
+            self.each(self.LAYOUTS, body, "sum receive:1 hold", f"sum hold timeout:{SHORT} receive:3 quit", "sum barrier", "sum hold")
+
+    def test_shrinking_after_a_stalled_message(self):
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[3].send(signal.SIGSTOP)
+            ranks[1].resume()
+            self.blames(ranks[1], "receive:3", 3, ("MST_ERR_STALLED",), SHORT + SOON)
+            for r, action in (0, "receive:1"), (2, "barrier"):
+                self.assertIn("mst_shrink_world", self.blames(ranks[r], action, 3, LOST, SHORT + 2 * SOON).message)
+
+        calls = f"sum hold timeout:{SHORT} receive:3 timeout:20000 shrink"
+        self.each(self.LAYOUTS, body, "sum receive:1 hold", calls, "sum barrier hold", "sum hold")
+
+    def test_success_after_a_stalled_message(self):
+        """Rank 1 has gone on since then, so its death has nothing to do with the stall."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            self.blames(ranks[1], "receive:3", 3, ("MST_ERR_STALLED",), SHORT)
+            self.assert_ok(ranks[1].step("send:2"))
+            ranks[1].kill()
+            self.blames(ranks[0], "receive:1", 1, LOST)
+
+        self.each(self.LAYOUTS, body, "sum receive:1", "sum timeout:200 receive:3 send:2 hold", "sum receive:1 hold", "sum hold")
+
+    def test_end_of_the_store_after_a_death(self):
+        """Ranks 0 and 1 end because rank 3 died, with the store and its standby. Rank 2 has not waited for any of them."""
+        self.hosted = True
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("group:10123"))
+                self.assert_ok(rank.step("sum"))
+            ranks[3].kill()
+            for rank in ranks[:2]:
+                self.blames(rank, "barrier", 3, LOST)
+                rank.process.wait(timeout=20)
+            ranks[2].resume()
+            self.blames(ranks[2], "barrier", 3, LOST)
+
+        calls = "sum group:10123 sum {} barrier quit"
+        self.each((None,), body, calls.format("world"), calls.format("world"), calls.format("hold"), "sum group:10123 sum hold")
+
+    def test_end_of_the_store_during_an_agreement(self):
+        """The same. The agreement needs the store."""
+        self.hosted = True
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("group:10123"))
+                self.assert_ok(rank.step("sum"))
+            ranks[3].kill()
+            for rank in ranks[:2]:
+                self.blames(rank, "barrier", 3, LOST)
+                rank.process.wait(timeout=20)
+            ranks[2].resume()
+            self.blames(ranks[2], "agree", 3, ("MST_ERR_STORE_LOST",))
+
+        calls = "sum group:10123 sum world barrier quit"
+        self.each((None,), body, calls, calls, "sum group:10123 sum hold agree", "sum group:10123 sum hold")
+
+    def test_death_after_another_rank_has_left(self):
+        """Rank 2 leaves after its last call, which rank 0 still waits for because rank 3 dies."""
+        self.settings = {"MUSTER_ALGO": "reduce:oneshot"}
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("reduce:0"))
+            for rank in ranks[1:3]:
+                self.assert_ok(rank.step("reduce:0"))
+            self.assert_ok(ranks[2].step("destroy"))
+            ranks[3].kill()
+            ranks[0].resume()
+            self.blames(ranks[0], "reduce:0", 3, LOST)
+
+        self.each((None, "abcd"), body, "reduce:0 hold reduce:0", "reduce:0 reduce:0 hold", "reduce:0 reduce:0 destroy hold", "reduce:0 hold")
+
+
 class Leaves(BlameTest):
     hosted = False
 
@@ -226,6 +345,22 @@ class Stops(BlameTest):
         calls = f"sum groups:8 hold timeout:{SHORT} barrier destroy"
         self.each((None, "abcd", "aabb"), body, *[calls] * RANKS)
 
+    def test_rank_that_hosts_the_store_of_a_new_group(self):
+        """The first call on a group needs the store, also on a group without its host."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[0].send(signal.SIGSTOP)
+            wait_until(lambda: state(ranks[0]) == "T", "rank 0 is stopped")
+            for rank in ranks[1:]:
+                rank.resume()
+            for rank in ranks[1:]:
+                self.blames(rank, "barrier", 0, ("MST_ERR_STALLED",), SHORT + SOON)
+
+        calls = f"sum hold timeout:{SHORT} group:1123 barrier hold"
+        self.each((None, "abcd", "aabb"), body, "sum hold", calls, calls, calls)
+
     def test_any_rank(self):
         """Rank 0 waits for the stopped rank in an earlier call than the others, which have run ahead."""
 
@@ -248,8 +383,7 @@ class Stops(BlameTest):
         def body(ranks):
             for rank in ranks:
                 self.assert_ok(rank.step("broadcast:0"))
-            stat = pathlib.Path(f"/proc/{ranks[3].pid}/stat")
-            wait_until(lambda: stat.read_text().rsplit(")", 1)[1].split()[0] == "S", "rank 3 sleeps")
+            wait_until(lambda: state(ranks[3]) == "S", "rank 3 sleeps")
             ranks[3].send(signal.SIGSTOP)
             for rank in ranks[:3]:
                 rank.resume()
@@ -294,6 +428,17 @@ class Waits(BlameTest):
         warm = "reduce:0 broadcast:0 hold"
         first, second = f"{warm} reduce:0", f"{warm} timeout:{SHORT} reduce:0 broadcast:0"
         self.each((None, "abc"), body, first, second, warm)
+
+    def test_other_group(self):
+        """Rank 1 waits for rank 0, which waits for rank 2 in another group."""
+
+        def body(ranks):
+            self.blames(ranks[1], "barrier", 2, ("MST_ERR_STALLED",), SHORT + SOON)
+            self.blames(ranks[3], "receive:0", 2, ("MST_ERR_STALLED", "MST_ERR_PEER_LOST"), SHORT + SOON)
+
+        waits, group = f"timeout:{SHORT} barrier", "sum group:101 sum"
+        self.each((None, "abcd"), body, f"{group} world receive:2", f"{group} {waits} hold", "sum hold",
+                  f"sum timeout:{SHORT} receive:0 hold")
 
     def test_message(self):
         """Rank 1 waits for a message of rank 0, which waits for one of rank 2."""

@@ -1,6 +1,7 @@
 """The survivors of a death go on: agreement, smaller groups and worlds, and worlds that grow again."""
 
 import contextlib
+import signal
 import socket
 import threading
 
@@ -391,6 +392,19 @@ class StoreHostDies(RecoverTest):
             self.all_lose(ranks, "sum", 0)
             self.all_ok(ranks, "world", "sum")
         self.end(*ranks)
+
+    def test_another_rank_dies_at_the_same_time(self):
+        """The standby has not heard of rank 3. It waits for it for 2 s, but the others find that it has ended."""
+        self.hosts = "abcd"
+        ranks = self.world(*[["sum", "hold", "world", "sum"]] * 4)
+        self.all_ok(ranks, "sum")
+        for r in 0, 3:
+            ranks[r].send(signal.SIGSTOP)  # they end before the others can do anything
+        for r in 0, 3:
+            ranks[r].process.kill()
+        for rank in ranks[1:3]:
+            rank.resume()
+        self.all_ok(ranks[1:3], "world", "sum", within=500)
 
     def test_standby_dies_first(self):
         """Another rank becomes the standby when the world shrinks."""

@@ -187,7 +187,10 @@ mst_status msi_comm_join(struct mst_work *work) {
     struct msi_wait wait = {msi_deadline(work->timeout_ms), work->wait.cancel};
     mst_status st = comm->engine->open(comm, work, &wait);
     comm->joined = st == MST_OK;
-    return st;
+    /* The rank that hosts the store does not answer: as at the deadline of an operation that is under way. */
+    struct msi_saved_error error;
+    msi_error_save(&error, MST_ERR_STALLED);
+    return st == MST_ERR_TIMEOUT && error.culprit >= 0 ? msi_error_restore(&error) : st;
 }
 
 enum { ABORT_TRIES = 3 };
@@ -270,7 +273,9 @@ mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *
     struct mst_work *found = st == MST_OK ? spare_op(comm) : NULL;
     if (!found) {
         msi_comm_unlock(comm);
-        return st == MST_OK ? msi_fail_memory() : st;
+        if (st == MST_OK) return msi_fail_memory();
+        comm->hooks.failed(comm->hooks.context, st, NULL);
+        return st;
     }
     clear(found, timeout_ms, cancel);
     found->op.name = name;

@@ -236,7 +236,7 @@ mst_status msi_one_finish(mst_work *handle, const struct msi_wait *wait, bool ke
     struct msi_comm *comm = work->comm;
     mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait, keep);
     msi_comm_unlock(comm);
-    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
+    return msi_comm_hand_out(comm, st);
 }
 
 mst_status msi_refuse_result(void) {

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+enum { CAUSE_MS = 200 };
+
 bool msi_comm_is_over(const struct mst_work *work) {
     const struct msi_comm *comm = work->comm;
     return work->done ||
@@ -26,7 +28,14 @@ bool msi_comm_help(struct msi_comm *comm) {
 }
 
 mst_status msi_comm_hand_out(struct msi_comm *comm, mst_status status) {
+    struct msi_wait wait;
+    if (status == MST_OK) {
+        if (msi_sinks_on() & MSI_SINK_CAUSE) comm->hooks.succeeded(comm->hooks.context);
+        return status;
+    }
     msi_flight_keep();
+    bool asks = msi_comm_may_ask(comm, CAUSE_MS, &wait);
+    comm->hooks.failed(comm->hooks.context, status, asks ? &wait : NULL);
     msi_comm_let_others_learn(comm, status);
     return status;
 }
@@ -147,7 +156,7 @@ static mst_status run_here(struct mst_work *work) {
     if (got == MSI_FAILED) msi_comm_fail_fault(work);
     st = run_alone(work);
     msi_comm_unlock(comm);
-    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
+    return msi_comm_hand_out(comm, st);
 }
 
 bool msi_comm_message_now(struct msi_comm *comm, struct msi_op *op) {
@@ -189,7 +198,7 @@ mst_status msi_comm_run(struct mst_work *work) {
     if (st != MST_OK) return msi_comm_refuse(work, st);
     st = wait_threaded(work);
     msi_comm_unlock(comm);
-    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
+    return msi_comm_hand_out(comm, st);
 }
 
 mst_status msi_comm_submit(struct mst_work *work) {
@@ -223,7 +232,7 @@ mst_status msi_comm_complete(struct mst_work *work) {
     msi_comm_lock(comm);
     mst_status st = run_alone(work);
     msi_comm_unlock(comm);
-    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
+    return msi_comm_hand_out(comm, st);
 }
 
 /* Ends a probe that has found nothing, or that fails. */
@@ -247,7 +256,7 @@ mst_status msi_comm_probe_now(struct mst_work *work) {
     if (!work->done) withdraw(work);
     st = msi_comm_explain(work);
     msi_comm_release_op(work);
-    return st == MST_OK ? st : msi_comm_hand_out(comm, st);
+    return msi_comm_hand_out(comm, st);
 }
 
 mst_status msi_comm_enqueue(struct mst_work *work) {

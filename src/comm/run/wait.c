@@ -38,6 +38,7 @@ enum {
     ASK_NS = 40000000,       /* before the first question to the store */
     ASK_MOST_NS = 200000000, /* between later ones */
     LONG_NS = 400000000,     /* after that the store is asked whether the other ranks can still arrive */
+    TELL_MS = 200,
 };
 
 /* Does the operation still need that rank? */
@@ -273,9 +274,24 @@ static bool ask_store(struct msi_comm *comm, bool late) {
     return true;
 }
 
+/* Tells the ranks of other groups for which rank this one waits. */
+static void tell_wait(struct msi_comm *comm, struct msi_idle *idle) {
+    const struct mst_work *work = msi_comm_next_active(comm, NULL);
+    struct msi_wait wait;
+    int rank = work ? msi_comm_peer(work) : -1;
+    if (!work || (!msi_op_is_message(&work->op) && comm->engine->missing(work, &rank, 1) < 1) || rank < 0)
+        return;
+    if (!msi_comm_may_ask(comm, TELL_MS, &wait)) return;
+    idle->told = true;
+    int global = msi_comm_global(comm, rank);
+    msi_comm_unlock(comm);
+    comm->hooks.waits(comm->hooks.context, global, &wait);
+    msi_comm_lock(comm);
+}
+
 /* During a long wait for the first operation: looks for a different call of another rank, and reports the
  * wait to the other ranks. True if the wait ends. */
-static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int64_t now) {
+static bool report_wait(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     struct mst_work *work = msi_comm_next_active(comm, NULL);
     bool collective = !msi_list_empty(&comm->ops.queue);
     if (!work || (collective && !work->begun)) return false;
@@ -284,6 +300,7 @@ static bool report_wait(struct msi_comm *comm, const struct msi_idle *idle, int6
         return true;
     }
     if (comm->traits.uses_store) msi_wait_report_post(comm, work, idle->since, now);
+    if (!idle->told && now - idle->since >= LONG_NS) tell_wait(comm, idle);
     return false;
 }
 
@@ -309,6 +326,13 @@ static int64_t ask_after(const struct msi_comm *comm, const struct msi_idle *idl
     return waited < ASK_NS ? ASK_NS : waited;
 }
 
+/* Has another rank of this host failed or begun to recover? Then the store is asked at once. */
+static bool is_news(const struct msi_comm *comm, struct msi_idle *idle) {
+    uint64_t news = comm->engine->news ? comm->engine->news(comm) : 0, known = idle->news;
+    idle->news = news;
+    return news && news != known;
+}
+
 /* Checks everything else that can end a wait. True if the wait ends. */
 static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now) {
     for (struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));) {
@@ -318,6 +342,7 @@ static bool check_all(struct msi_comm *comm, struct msi_idle *idle, int64_t now)
     /* A rank that has failed a later operation has done its part of this one. */
     if (msi_comm_advance(comm) || msi_comm_hear_failure(comm)) return true;
     if (comm->engine->accept) comm->engine->accept(comm);
+    if (is_news(comm, idle)) idle->asked = 0;
     if (now - idle->asked < ask_after(comm, idle)) return false;
     idle->asked = now;
     if (report_wait(comm, idle, now)) return true;

@@ -11,10 +11,15 @@
 
 enum { CUT_OFF_MS = 500 };
 
+/* A rank that has left may have done its part: one that died comes first. */
 static int find_lost(struct msi_comm *comm) {
-    for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && comm->hooks.is_gone(comm->hooks.context, r)) return r;
-    return -1;
+    int left = -1;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank || !comm->hooks.is_gone(comm->hooks.context, r)) continue;
+        if (comm->hooks.has_died(comm->hooks.context, r)) return r;
+        if (left < 0) left = r;
+    }
+    return left;
 }
 
 /* A slot has failed because a rank is lost or the network failed. If a rank died, the store knows it soon

@@ -358,13 +358,16 @@ static bool hear_failure(struct msi_comm *comm) {
 static int find_victim(const struct msi_comm *comm) {
     const struct msi_shm_region *region = msi_native(comm)->peers.region;
     const int *pids = comm->ranks.pids;
+    int other = -1; /* has ended because of a rank that is not known to have ended */
     for (int r = 0; region && r < comm->size; r++) {
         if (pids[r] == pids[comm->rank] || msi_comm_has_left(comm, r)) continue;
         /* Written by announce_failure. */
         if (atomic_load_explicit(&region->areas[r].gave_up, memory_order_acquire)) continue;
-        if (msi_process_has_ended(pids[r])) return r;
+        if (!msi_process_has_ended(pids[r])) continue;
+        if (msi_native_cause_of(comm, r, false) < 0) return r;
+        other = r;
     }
-    return -1;
+    return other;
 }
 
 static void announce_failure(const struct mst_work *work) {
@@ -456,6 +459,8 @@ const struct msi_engine msi_shm_engine = {
     .is_waiting = is_waiting,
     .needs_store = needs_store,
     .signature_of = signature_of,
+    .cause_of = msi_native_cause_of,
+    .news = msi_native_news,
     .has_left = msi_native_has_left,
     .hear_failure = hear_failure,
     .overhear = overhear,

@@ -13,6 +13,7 @@ enum msi_sink {
     MSI_SINK_RANK_STATE = 1, /* the launcher: base/rank_state.h */
     MSI_SINK_FLIGHT = 2,     /* the flight recorder: prof/flight/flight.h */
     MSI_SINK_RECORD = 4,     /* the profiler: prof/record/recorder.h */
+    MSI_SINK_CAUSE = 8,      /* a call has failed, and the next success is to be told: group/cause.c */
 };
 
 /* Bits of enum msi_sink. Stored (release) after the sink is ready, loaded (acquire) by msi_sinks_on. */
