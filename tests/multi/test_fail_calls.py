@@ -1,14 +1,16 @@
 """Fails the allocations and system calls of a rank, one in each round: a clear error each time, and nothing is left.
 
 Normally a few rounds of each phase run, in a layout that depends on the phase. FAIL_CALLS_ALL=1 runs all rounds in all
-layouts, which takes long; FAIL_CALLS_PHASES=a,b restricts that to these phases, FAIL_CALLS_LAYOUTS="hosted,hosted hosts" to
-these layouts. The driver then needs a higher RANKS_TEST_LIMIT.
+layouts, which takes long, and prints a line for each case; FAIL_CALLS_PHASES=a,b restricts that to these phases,
+FAIL_CALLS_LAYOUTS="hosted,hosted hosts" to these layouts. FAIL_CALLS_AT_ONCE cases run at the same time. The driver then
+needs a higher RANKS_TEST_LIMIT.
 """
 
 import concurrent.futures
 import os
 import re
 import subprocess
+import time
 
 from harness import MUSTER, PROGRAMS, Process, RanksTest, main
 
@@ -48,7 +50,11 @@ class FailCalls(RanksTest):
         if name in places:
             name = f"{name}:{places[name]()}"
         process = self.popen(FAIL_CALLS, *(("-k", 2) if hosts else ()), *options, phase, rank, name)
+        begin = time.monotonic()
         out = process.communicate()[0].decode()
+        if ALL:
+            case = f"{phase}, {layout}, rank {rank}{''.join(f' {option}' for option in options)}"
+            print(f"{out if process.returncode else out.splitlines()[-1]} in {time.monotonic() - begin:.0f} s: {case}", flush=True)
         self.assertEqual(process.returncode, 0, out)
         self.assertRegex(out, r"(?m)^calls [1-9]\d*, failed \d+, tolerated \d+, bad 0$")
 
