@@ -23,6 +23,7 @@ LAYOUTS = list(filter(None, os.environ.get("FAIL_CALLS_LAYOUTS", "").split(","))
 MODES = ((), ("-a",), ("-l",))  # the rank leaves after a failure, repeats the step, or all later calls fail, too
 REPEATED = ("all_reduce", "new_group", "shrink_group", "shrink_world", "agree")  # in the normal run
 ROUNDS = 3  # of each phase in the normal run
+FOUND = (("served", "abort", 1),)  # rounds that once had a problem
 AT_ONCE = int(os.environ.get("FAIL_CALLS_AT_ONCE", 3))
 ENDED = re.compile(r"ended (\d) (\S+) culprit (-?\d+), left (-?\d+) (-?\d+) (-?\d+) (-?\d+), call (\S+): (.*)")
 
@@ -77,6 +78,11 @@ class FailCalls(RanksTest):
             layout = LAYOUTS[i % len(LAYOUTS)] if phase not in self.joiners else "served hosts"
             cases.append((layout, phase, i % 2, "-c", ROUNDS, *(["-a"] if phase in REPEATED else [])))
         self.run_cases(self.rounds, cases)
+
+    def test_found_rounds(self):
+        if ALL:
+            self.skipTest("all rounds run")
+        self.run_cases(self.rounds, FOUND)
 
     def test_all_rounds(self):
         if not ALL:
