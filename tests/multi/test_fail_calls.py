@@ -23,7 +23,9 @@ LAYOUTS = list(filter(None, os.environ.get("FAIL_CALLS_LAYOUTS", "").split(","))
 MODES = ((), ("-a",), ("-l",))  # the rank leaves after a failure, repeats the step, or all later calls fail, too
 REPEATED = ("all_reduce", "new_group", "shrink_group", "shrink_world", "agree")  # in the normal run
 ROUNDS = 3  # of each phase in the normal run
-FOUND = (("served", "abort", 1), ("hosted", "mesh", 1, "-a", "-f", 18, "-n", 30))  # rounds that once had a problem
+FOUND = (  # rounds that once had a problem
+    ("served", "abort", 1), ("hosted", "mesh", 1, "-a", "-f", 18, "-n", 30), ("hosted", "grow_world", 1, "-a", "-f", 27, "-n", 33),
+)  # fmt: skip
 AT_ONCE = int(os.environ.get("FAIL_CALLS_AT_ONCE", 3))
 ENDED = re.compile(r"ended (\d) (\S+) culprit (-?\d+), left (-?\d+) (-?\d+) (-?\d+) (-?\d+), call (\S+): (.*)")
 
