@@ -47,6 +47,7 @@ enum {
     VICTIM = RANKS - 1,
     LONG_MS = 8000,
     EARLY_MS = 1500,
+    GONE_MS = 5000,
     ROUND_S = 50,
     TEXT = 1000,
     SITES = 40
@@ -110,12 +111,12 @@ static struct usage count_usage(void) {
 }
 
 /*
- * Counts what is more than before, when made blocks had been allocated. A thread that was joined may still be
- * listed for a moment.
+ * Counts what is more than before, when made blocks had been allocated. A thread that was joined is listed
+ * until the kernel has ended it, which takes some time if all processors are busy.
  */
 static void count_left(const struct usage *before, int made, struct outcome *out) {
     struct usage now = count_usage();
-    for (int i = 0; i < 100 && now.threads > before->threads; i++) {
+    for (int i = 0; i < GONE_MS && now.threads > before->threads; i++) {
         usleep(1000);
         now = count_usage();
     }
