@@ -179,7 +179,9 @@ static mst_status join_next(struct reform *f, mst_group **reformed) {
                               .check = check_places,
                               .context = f};
     msi_continued_run(place.run, f->world->lineage, f->own.epoch);
-    return msi_world_continue(f->world, &place, f->wait, reformed);
+    st = msi_world_continue(f->world, &place, f->wait, reformed);
+    bool store_lost = st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED;
+    return store_lost ? msi_world_fail_store(f->world) : st; /* which names its host */
 }
 
 /* Tries once to form the next world. */
@@ -207,7 +209,7 @@ mst_status msi_world_reform(struct msi_world *world, int added, const mst_site *
         st = msi_group_leave_calls(world->all, site, f.call);
     if (st == MST_OK) do
             st = try_reform(&f, reformed);
-        while (st == MST_ERR_PEER_LOST && f.own.rank >= 0);
+        while (st == MST_ERR_PEER_LOST && f.own.rank >= 0 && msi_now() < wait->deadline);
     msi_buf_free(&f.decision);
     return st;
 }
