@@ -15,15 +15,19 @@ struct msi_group_count {
     unsigned count;
 };
 
-static unsigned next_count(struct msi_world *world, const uint64_t hash[2]) {
-    for (size_t i = 0; i < world->n_counts; i++)
-        if (world->counts[i].hash[0] == hash[0] && world->counts[i].hash[1] == hash[1])
-            return ++world->counts[i].count;
-    struct msi_group_count *counts = realloc(world->counts, (world->n_counts + 1) * sizeof *counts);
-    if (!counts) return 0;
-    world->counts = counts;
-    counts[world->n_counts++] = (struct msi_group_count){{hash[0], hash[1]}, 1};
-    return 1;
+/* Sets the group's number and where it is counted; false without memory. */
+static bool count_group(struct msi_world *world, mst_group *group, const uint64_t hash[2]) {
+    size_t i = 0;
+    while (i < world->n_counts && memcmp(world->counts[i].hash, hash, sizeof world->counts[i].hash)) i++;
+    if (i == world->n_counts) {
+        struct msi_group_count *counts = realloc(world->counts, (i + 1) * sizeof *counts);
+        if (!counts) return false;
+        world->counts = counts;
+        counts[world->n_counts++] = (struct msi_group_count){{hash[0], hash[1]}, 0};
+    }
+    group->counted_at = i;
+    group->number = ++world->counts[i].count;
+    return true;
 }
 
 static int compare_ranks(const void *a, const void *b) {
@@ -56,10 +60,11 @@ static bool name_group(struct msi_world *world, mst_group *group, const struct m
         return true;
     }
     if (!hash_group(group, label, hash)) return false;
-    unsigned count = label && label->once ? 1 : next_count(world, hash);
+    bool once = label && label->once;
+    if (!once && !count_group(world, group, hash)) return false;
     snprintf(group->id, sizeof group->id, "g%016llx%016llx.%u", (unsigned long long)hash[0],
-             (unsigned long long)hash[1], count);
-    return count > 0;
+             (unsigned long long)hash[1], once ? 1 : group->number);
+    return true;
 }
 
 static bool shares_host(const mst_group *group) {
@@ -149,6 +154,15 @@ void msi_group_free(mst_group *group) {
     free(group);
 }
 
+void msi_group_discard(mst_group *group) {
+    struct msi_world *world = group->world;
+    pthread_mutex_lock(&world->lock);
+    if (group->number && world->counts[group->counted_at].count == group->number)
+        world->counts[group->counted_at].count--;
+    pthread_mutex_unlock(&world->lock);
+    msi_group_free(group);
+}
+
 mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *spec, mst_group **group) {
     struct msi_backends backends;
     struct msi_group_spec own = *spec;
@@ -164,8 +178,10 @@ mst_status msi_group_make(struct msi_world *world, const struct msi_group_spec *
     if (st == MST_OK && spec->label && spec->label->ordered) st = msi_group_declare_order(made, &wait);
     if (st == MST_OK)
         *group = made;
-    else
+    else if (st == MST_ERR_MISMATCH) /* others fail, too */
         msi_group_free(made);
+    else
+        msi_group_discard(made);
     return st;
 }
 

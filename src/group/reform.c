@@ -103,14 +103,14 @@ static struct msi_vote vote_of(struct reform *f) {
 }
 
 /*
- * While ranks join the next world: fails if one of them is lost before it has. Also if one of them has called
- * the function again, because it could not join: then all vote again.
+ * While ranks join the next world: fails if one of them is lost before it has. Also if one of them could not
+ * join, and may call the function again: then all vote again.
  */
 static mst_status check_places(void *context) {
     struct reform *f = context;
     struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
     struct msi_vote next = vote_of(f);
-    bool again = false;
+    enum msi_vote_began again = MSI_VOTE_NOT_BEGUN;
     struct msi_str lines = msi_buf_str(&f->decision);
     struct msi_admission head;
     struct msi_next_rank place;
@@ -128,13 +128,19 @@ static mst_status check_places(void *context) {
                           "the new process that was to become rank %d has ended", place.rank);
     }
     if (st == MST_OK) st = msi_group_vote_began(&next, &wait, &again);
-    return again ? msi_fail(MST_ERR_PEER_LOST, NULL, "a rank has called %s again", f->call) : st;
+    return again ? msi_fail(MST_ERR_PEER_LOST, NULL, "a rank calls %s again", f->call) : st;
 }
 
-/* Waits until enough new processes wait. At the deadline this rank is late, and tells the others so. */
+/*
+ * Waits until enough new processes wait. At the deadline this rank is late, and tells the others so. Does not
+ * wait if others have voted: they saw enough processes, which may have a place by now.
+ */
 static mst_status await_joiners(struct reform *f, int *came) {
     struct msi_world *world = f->world;
-    mst_status st;
+    struct msi_vote vote = vote_of(f);
+    enum msi_vote_began began;
+    mst_status st = msi_group_vote_began(&vote, f->wait, &began);
+    if (st != MST_OK || began == MSI_VOTE_BEGAN) return st;
     do {
         struct msi_joiners joiners;
         st = msi_joiners_read(world->store, world->lineage, f->wait, &joiners);
@@ -160,13 +166,10 @@ static mst_status vote(struct reform *f, int came) {
                     "%d of %d new processes came in time", came, f->added);
 }
 
-/* Tries once to form the next world. */
-static mst_status try_reform(struct reform *f, mst_group **reformed) {
-    int first, store_ranks[2], came = 0;
-    f->own.rank = -1;
-    mst_status st = f->added > 0 ? await_joiners(f, &came) : MST_OK;
-    if (st == MST_OK) st = vote(f, came);
-    if (st == MST_OK) st = find_place(f, &first, store_ranks);
+/* Carries out the decision. */
+static mst_status join_next(struct reform *f, mst_group **reformed) {
+    int first, store_ranks[2];
+    mst_status st = find_place(f, &first, store_ranks);
     if (st == MST_OK && first == f->world->rank) st = admit(f);
     if (st != MST_OK) return st;
     struct msi_place place = {.rank = f->own.rank,
@@ -176,7 +179,22 @@ static mst_status try_reform(struct reform *f, mst_group **reformed) {
                               .check = check_places,
                               .context = f};
     msi_continued_run(place.run, f->world->lineage, f->own.epoch);
-    return msi_world_continue(f->world, &place, f->wait, reformed);
+    st = msi_world_continue(f->world, &place, f->wait, reformed);
+    bool store_lost = st == MST_ERR_STORE_LOST || st == MST_ERR_STORE_ENDED;
+    return store_lost ? msi_world_fail_store(f->world) : st; /* which names its host */
+}
+
+/* Tries once to form the next world. */
+static mst_status try_reform(struct reform *f, mst_group **reformed) {
+    int came = 0;
+    f->own.rank = -1;
+    mst_status st = f->added > 0 ? await_joiners(f, &came) : MST_OK;
+    if (st == MST_OK) st = vote(f, came);
+    if (st != MST_OK) return st;
+    st = join_next(f, reformed);
+    struct msi_vote next = vote_of(f);
+    if (st != MST_OK && st != MST_ERR_PEER_LOST) msi_group_vote_announce(&next);
+    return st;
 }
 
 mst_status msi_world_reform(struct msi_world *world, int added, const mst_site *site,
@@ -191,7 +209,7 @@ mst_status msi_world_reform(struct msi_world *world, int added, const mst_site *
         st = msi_group_leave_calls(world->all, site, f.call);
     if (st == MST_OK) do
             st = try_reform(&f, reformed);
-        while (st == MST_ERR_PEER_LOST && f.own.rank >= 0);
+        while (st == MST_ERR_PEER_LOST && f.own.rank >= 0 && msi_now() < wait->deadline);
     msi_buf_free(&f.decision);
     return st;
 }

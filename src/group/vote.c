@@ -290,14 +290,31 @@ static mst_status take_part(struct vote_state *s, struct msi_str own, const stru
     return st == MST_ERR_TIMEOUT ? say_late(s) : st;
 }
 
-mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait, bool *began) {
+mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait,
+                                enum msi_vote_began *began) {
     struct vote_state s = {.vote = vote};
+    int rank;
     fill_keys(&s, *vote->number);
     struct msi_store_rpc x = {.req = msi_read_request(msi_cstr(s.in))};
     mst_status st = msi_world_exec(vote->group->world, wait, &x, 1);
-    *began = st == MST_OK && msi_store_reply_value(&x).n > 0;
+    struct msi_str lines = st == MST_OK ? msi_store_reply_value(&x) : msi_cstr(""), text;
+    *began = lines.n ? MSI_VOTE_ANNOUNCED : MSI_VOTE_NOT_BEGUN;
+    if (msi_ballot_next(&lines, vote->group->size, &rank, &text)) *began = MSI_VOTE_BEGAN;
     msi_store_rpc_free(&x, 1);
     return st;
+}
+
+void msi_group_vote_announce(const struct msi_vote *vote) {
+    struct vote_state s = {.vote = vote};
+    struct msi_saved_error error;
+    struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+    fill_keys(&s, *vote->number);
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_APPEND, .key = msi_cstr(s.in), .value = msi_cstr("again\n")}}; /* no ballot */
+    msi_error_save(&error, mst_last_error()->status);
+    msi_world_exec(vote->group->world, &wait, &x, 1);
+    msi_store_rpc_free(&x, 1);
+    msi_error_restore(&error);
 }
 
 mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const struct msi_wait *wait,

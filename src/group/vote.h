@@ -45,7 +45,12 @@ mst_status msi_group_vote(const struct msi_vote *vote, struct msi_str own, const
                           struct msi_buf *decision);
 
 /* Has a rank taken part in the vote that this rank has not reached yet? */
-mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait, bool *began);
+enum msi_vote_began { MSI_VOTE_NOT_BEGUN, MSI_VOTE_ANNOUNCED, MSI_VOTE_BEGAN };
+mst_status msi_group_vote_began(const struct msi_vote *vote, const struct msi_wait *wait,
+                                enum msi_vote_began *began);
+/* The decision of the vote before came to nothing on this rank: tells the others to vote again. Keeps the
+ * thread's failure. */
+void msi_group_vote_announce(const struct msi_vote *vote);
 
 /*
  * While an operation of the group waits: fails with MST_ERR_PEER_LOST if a rank that it waits for waits in a

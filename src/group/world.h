@@ -129,8 +129,10 @@ struct mst_group {
     int n_comms;
     uint32_t flight;                       /* its id in the flight recorder, if this rank is a member */
     const struct msi_prof_group *recorded; /* its id in records; NULL: no record yet */
-    mst_group *handle;                     /* what programs use */
-    char id[48];                           /* its part of the world's keys */
+    unsigned number;   /* among groups of the same ranks and label; 0: it is not counted */
+    size_t counted_at; /* index into world->counts */
+    mst_group *handle; /* what programs use */
+    char id[48];       /* its part of the world's keys */
     char name[MSI_GROUP_NAME_MAX];
     char *desc;              /* NULL: none */
     struct mst_store *store; /* the program's view of the world's store; NULL: not used yet; world->lock */
@@ -216,6 +218,9 @@ mst_status msi_group_declare_order(mst_group *group, const struct msi_wait *wait
 bool msi_group_drain_callbacks(mst_group *group);
 void msi_world_drain_callbacks(struct msi_world *world);
 void msi_group_free(mst_group *group);
+/* Frees a group whose making has failed on this rank alone. The rank's next group of the same ranks and label
+ * has its number: it belongs to the one that the other ranks have made. */
+void msi_group_discard(mst_group *group);
 
 /* The group of a handle; NULL: it has ended, or the handle is invalid. */
 static inline mst_group *msi_group_of(const mst_group *handle) {

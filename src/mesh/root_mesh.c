@@ -138,7 +138,10 @@ mst_status msi_mesh_make(struct msi_world *world, const int *shape, int ndim, co
     if (st == MST_OK) {
         root->all = *whole;
     } else {
-        msi_group_end(&root->whole);
+        if (root->whole && st != MST_ERR_MISMATCH)
+            msi_group_discard(msi_group_of(root->whole));
+        else
+            msi_group_end(&root->whole);
         free_root(root);
     }
     return st;

@@ -270,7 +270,7 @@ static void close_store(struct mst_store *head) {
 static mst_status clone_store(struct mst_store *head, const struct msi_settings *settings,
                               const struct msi_wait *wait, struct mst_store **copy) {
     struct file_store *store = (struct file_store *)head;
-    return msi_store_open_file(store->log.path, false, settings, wait, copy);
+    return msi_store_open_file(store->log.path, store->log.slot >= 0, settings, wait, copy);
 }
 
 static const struct msi_store_ops ops = {exec, clone_store, close_store};

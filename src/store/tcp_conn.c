@@ -20,6 +20,7 @@ enum {
     REFUSED_MS = 500, /* what has reset a connection may also reset the next one, but not for long */
     RETRY_MS = 20,
     UNANSWERED = 5, /* connections that end before the hello: another program listens there */
+    REJECTED = 2,   /* the same of Unix sockets: the server is full */
 };
 
 static mst_status lost(struct msi_store_conn *conn, int error, const char *doing) {
@@ -389,9 +390,13 @@ static mst_status restore(struct msi_store_conn *conn, const struct msi_wait *wa
     return MST_OK;
 }
 
-/* Was a new connection closed by a server that accepts no more clients? */
+/*
+ * Were new connections closed, by a server that accepts no more clients? If only the first one was, the next
+ * one may learn that the server does not know the session, and the one after it names a new one.
+ */
 static bool is_rejected(const struct msi_store_conn *conn) {
-    return conn->local && !conn->has_session && !msi_store_target_has_next(conn->target, conn->place);
+    return conn->local && !conn->has_session && conn->unanswered >= REJECTED &&
+           !msi_store_target_has_next(conn->target, conn->place);
 }
 
 /* After a greeting that ended with that status: has another program the address? */

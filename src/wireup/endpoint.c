@@ -133,18 +133,19 @@ static mst_status compare_tuning(const struct msi_comm *comm, const struct msi_w
     return msi_blame(st, rank);
 }
 
-static mst_status tell(const struct msi_comm *comm, int port, const struct msi_wait *wait) {
-    const struct msi_endpoint *endpoint = comm->config.endpoint;
+static mst_status tell(const struct msi_comm *comm, const struct msi_wait *wait) {
+    struct msi_endpoint *endpoint = comm->config.endpoint;
     char key[KEY_MAX], text[TOLD_MAX];
-    snprintf(text, sizeof text, "%d", port);
+    snprintf(text, sizeof text, "%d", msi_listener_port(endpoint->listener));
     struct msi_store_rpc x = {
         .req = {.op = MSI_OP_SET, .key = key_of(endpoint, endpoint->rank, key), .value = msi_cstr(text)}};
     mst_status st = comm->hooks.exec(comm->hooks.context, wait, &x, 1);
+    endpoint->told = st == MST_OK;
     msi_store_rpc_free(&x, 1);
     return st;
 }
 
-static mst_status open_locked(const struct msi_comm *comm, const struct msi_wait *wait) {
+static mst_status listen_on(const struct msi_comm *comm, const struct msi_wait *wait) {
     struct msi_endpoint *e = comm->config.endpoint;
     struct msi_address address = {.port = 0};
     snprintf(address.host, sizeof address.host, "%s", e->address);
@@ -154,22 +155,17 @@ static mst_status open_locked(const struct msi_comm *comm, const struct msi_wait
         snprintf(address.host, sizeof address.host, "%s", strchr(e->address, ':') ? "::" : "0.0.0.0");
         st = msi_listener_open(&address, &e->auth, e->world, e->rank, e->size, &e->listener);
     }
-    if (st != MST_OK) return st;
-    int port = msi_listener_port(e->listener);
-    st = tell(comm, port, wait);
-    if (st == MST_OK) {
-        msi_log(backend, INFO, "listening on %s port %d", address.host, port);
-        return MST_OK;
-    }
-    msi_listener_close(e->listener);
-    e->listener = NULL;
+    if (st == MST_OK)
+        msi_log(backend, INFO, "listening on %s port %d", address.host, msi_listener_port(e->listener));
     return st;
 }
 
+/* If telling the port fails, the others may know it nevertheless: the listener stays for the next call. */
 mst_status msi_endpoint_open(const struct msi_comm *comm, const struct msi_wait *wait) {
     struct msi_endpoint *endpoint = comm->config.endpoint;
     pthread_mutex_lock(&endpoint->lock);
-    mst_status st = endpoint->listener ? MST_OK : open_locked(comm, wait);
+    mst_status st = endpoint->listener ? MST_OK : listen_on(comm, wait);
+    if (st == MST_OK && !endpoint->told) st = tell(comm, wait);
     pthread_mutex_unlock(&endpoint->lock);
     return st == MST_OK ? compare_tuning(comm, wait) : st;
 }

@@ -23,6 +23,7 @@ struct msi_shm_region;
 struct msi_endpoint {
     pthread_mutex_t lock; /* of opening */
     struct msi_listener *listener;
+    bool told;      /* the others can read its port in the store */
     uint64_t world; /* the world's number */
     int rank, size;
     const char *prefix, *address; /* the world's; this rank's, as others reach it */

@@ -243,6 +243,31 @@ static void members_join_while_others_live(void **state) {
     mst_store_free(later);
 }
 
+/* A world that continues another one uses a clone of its store, and may fail while the process goes on. */
+static void a_clone_is_a_member(void **state) {
+    (void)state;
+    mst_store *other, *world, *next;
+    struct msi_settings settings;
+    struct msi_wait wait = {msi_deadline(20000), NULL};
+    struct msi_store_rpc x = {
+        .req = {.op = MSI_OP_ON_DISCONNECT, .key = msi_cstr("/events"), .value = msi_cstr("D 1")}};
+    assert_ok(msi_settings_load(&settings, NULL));
+    assert_ok(join(&other));
+    assert_ok(join(&world));
+    assert_ok(world->ops->clone(world, &settings, &wait, &next));
+    assert_ok(next->ops->exec(next, &wait, &x, 1));
+    mst_store_free(next);
+    x = (struct msi_store_rpc){.req = msi_read_request(msi_cstr("/events"))};
+    do { /* it looks for dead members now and then */
+        msi_store_rpc_free(&x, 1);
+        assert_ok(other->ops->exec(other, &wait, &x, 1));
+    } while (msi_store_reply_value(&x).n == 0 && msi_now() < wait.deadline);
+    assert_true(msi_str_equal(msi_store_reply_value(&x), msi_cstr("D 1")));
+    msi_store_rpc_free(&x, 1);
+    mst_store_free(world);
+    mst_store_free(other);
+}
+
 int main(void) {
     alarm(110);
 #define with_dir(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
@@ -256,6 +281,7 @@ int main(void) {
         with_dir(what_a_dead_job_left_is_not_joined),
         with_dir(a_dead_jobs_barrier_is_not_joined_either),
         with_dir(members_join_while_others_live),
+        with_dir(a_clone_is_a_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

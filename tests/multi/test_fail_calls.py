@@ -1,14 +1,16 @@
 """Fails the allocations and system calls of a rank, one in each round: a clear error each time, and nothing is left.
 
 Normally a few rounds of each phase run, in a layout that depends on the phase. FAIL_CALLS_ALL=1 runs all rounds in all
-layouts, which takes long; FAIL_CALLS_PHASES=a,b restricts that to these phases, FAIL_CALLS_LAYOUTS="hosted,hosted hosts" to
-these layouts. The driver then needs a higher RANKS_TEST_LIMIT.
+layouts, which takes long, and prints a line for each case; FAIL_CALLS_PHASES=a,b restricts that to these phases,
+FAIL_CALLS_LAYOUTS="hosted,hosted hosts" to these layouts. FAIL_CALLS_AT_ONCE cases run at the same time. The driver then
+needs a higher RANKS_TEST_LIMIT.
 """
 
 import concurrent.futures
 import os
 import re
 import subprocess
+import time
 
 from harness import MUSTER, PROGRAMS, Process, RanksTest, main
 
@@ -21,6 +23,9 @@ LAYOUTS = list(filter(None, os.environ.get("FAIL_CALLS_LAYOUTS", "").split(","))
 MODES = ((), ("-a",), ("-l",))  # the rank leaves after a failure, repeats the step, or all later calls fail, too
 REPEATED = ("all_reduce", "new_group", "shrink_group", "shrink_world", "agree")  # in the normal run
 ROUNDS = 3  # of each phase in the normal run
+FOUND = (  # rounds that once had a problem
+    ("served", "abort", 1), ("hosted", "mesh", 1, "-a", "-f", 18, "-n", 30), ("hosted", "grow_world", 1, "-a", "-f", 27, "-n", 33),
+)  # fmt: skip
 AT_ONCE = int(os.environ.get("FAIL_CALLS_AT_ONCE", 3))
 ENDED = re.compile(r"ended (\d) (\S+) culprit (-?\d+), left (-?\d+) (-?\d+) (-?\d+) (-?\d+), call (\S+): (.*)")
 
@@ -48,7 +53,11 @@ class FailCalls(RanksTest):
         if name in places:
             name = f"{name}:{places[name]()}"
         process = self.popen(FAIL_CALLS, *(("-k", 2) if hosts else ()), *options, phase, rank, name)
+        begin = time.monotonic()
         out = process.communicate()[0].decode()
+        if ALL:
+            case = f"{phase}, {layout}, rank {rank}{''.join(f' {option}' for option in options)}"
+            print(f"{out if process.returncode else out.splitlines()[-1]} in {time.monotonic() - begin:.0f} s: {case}", flush=True)
         self.assertEqual(process.returncode, 0, out)
         self.assertRegex(out, r"(?m)^calls [1-9]\d*, failed \d+, tolerated \d+, bad 0$")
 
@@ -71,6 +80,11 @@ class FailCalls(RanksTest):
             layout = LAYOUTS[i % len(LAYOUTS)] if phase not in self.joiners else "served hosts"
             cases.append((layout, phase, i % 2, "-c", ROUNDS, *(["-a"] if phase in REPEATED else [])))
         self.run_cases(self.rounds, cases)
+
+    def test_found_rounds(self):
+        if ALL:
+            self.skipTest("all rounds run")
+        self.run_cases(self.rounds, FOUND)
 
     def test_all_rounds(self):
         if not ALL:
