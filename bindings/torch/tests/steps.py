@@ -1,7 +1,7 @@
 """Times training steps with muster and with gloo: steps.py [--ranks 2] [--cores 0,1] [CASE…]
 
 Both backends run in the same processes, in turns, each with a copy of the model. Prints the median time of a step with each, gloo's time
-divided by muster's, and whether the trained models are equal.
+divided by muster's, and whether the trained models differ: with more than two ranks the order of additions may differ.
 """
 
 import argparse
