@@ -218,7 +218,8 @@ static void set_run(const mst_init_options *options, const struct msi_launch *la
     bool tcp = spec->url.scheme == MSI_SCHEME_TCP;
     bool agent_hosts = tcp && !options->init_method && agent && !strcmp(agent, "True");
     const char *run = agent_hosts ? msi_variable("TORCHELASTIC_RUN_ID") : launch->job[0] ? launch->job : NULL;
-    const char *attempt = agent_hosts ? msi_variable("TORCHELASTIC_RESTART_COUNT") : NULL;
+    /* A store that is given may have the keys of ranks that the launcher has restarted, as the agent's. */
+    const char *attempt = agent_hosts || options->store ? msi_variable("TORCHELASTIC_RESTART_COUNT") : NULL;
     spec->hosted = tcp && !agent_hosts;
     snprintf(spec->run, sizeof spec->run, "%.64s.%.16s", run ? run : "job", attempt ? attempt : "0");
 }

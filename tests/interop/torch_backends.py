@@ -52,7 +52,7 @@ class BackendRanksTest(RanksTest):
 def run():
     """Runs the tests of the main program, or skips them with the reasons why there is no torch."""
     if not TORCHES:
-        print(f"no torch {OLDEST[0]}.{OLDEST[1]} or newer:", *REASONS, sep="\n  ")
+        print(f"skipped: no torch {OLDEST[0]}.{OLDEST[1]} or newer:", "; ".join(REASONS))
         sys.exit(77)
     from harness import main
 
