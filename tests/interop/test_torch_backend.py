@@ -92,7 +92,7 @@ class BackendTest(BackendRanksTest):
                     self.faults(torch, "forked", "right: 7 3", hosts=hosts)
                     for case in ("shrunk", "reconfigured"):
                         self.faults(torch, case, "right: ", hosts=hosts, victim=1)
-                    self.faults(torch, "destroyed_with_pending_works", "destroyed before the operation was done", hosts=hosts)
+                    self.faults(torch, "destroyed_with_pending_works", "destroyed before the operation was done|has destroyed group", hosts=hosts)
 
 
 if __name__ == "__main__":

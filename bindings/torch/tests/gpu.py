@@ -1,6 +1,6 @@
 """Tensors on a GPU: values of all operations and the order of streams, with several ranks on one GPU.
 
-  cuda.py [--ranks 2,4]   starts the ranks; exits with 77 if there is no GPU
+  gpu.py [--ranks 2,4]   starts the ranks; exits with 77 if there is no GPU
 """
 
 import argparse
