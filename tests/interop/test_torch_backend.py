@@ -87,7 +87,7 @@ class BackendTest(BackendRanksTest):
                     self.faults(torch, "aborted", "abort", hosts=hosts)
                     self.faults(torch, "wrong_arguments", "right: 3", hosts=hosts)
                     self.faults(torch, "destroyed_during_a_call", "abort|destroyed|right|left", hosts=hosts)
-                    for case in ("shrunk_twice", "abort_hooks", "reinitialised"):
+                    for case in ("shrunk_twice", "reinitialised"):
                         self.faults(torch, case, "right", hosts=hosts)
                     self.faults(torch, "forked", "right: 7 3", hosts=hosts)
                     for case in ("shrunk", "reconfigured"):

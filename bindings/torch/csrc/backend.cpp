@@ -18,6 +18,12 @@ namespace muster_torch {
 using c10d::OpType;
 using Tensors = Backend::Tensors;
 
+static void abort_group(mst_group *group, const char *why) {
+    mst_abort_options options{};
+    options.size = sizeof options;
+    mst_abort_with(group, why, &options);
+}
+
 /* Sorted, handles are in the order of the ranks. */
 static std::string new_handle(int rank) {
     std::random_device random;
@@ -109,7 +115,9 @@ Backend::Result Backend::reconfigure(const c10d::ReconfigureOptions &options) {
     auto own = std::find(handles.begin(), handles.end(), handle_);
     TORCH_CHECK(own != handles.end(), "[muster] reconfigure: the handle of this process is missing");
     TORCH_CHECK(!ended_, "[muster] reconfigure: the process group was shut down");
-    close();
+    if (group_) abort_group(group_, "the program reconfigured the process group");
+    if (world_) former_.push_back(std::move(world_)); // its end would wait for ranks that have died
+    group_ = nullptr;
     given_.rank = rank_ = static_cast<int>(own - handles.begin());
     given_.size = size_ = static_cast<int>(handles.size());
     given_.global_ranks.resize(handles.size());
@@ -149,16 +157,8 @@ void Backend::setTimeout(Timeout timeout) {
     options_->timeout = timeout; // groups that are split from this one inherit it
 }
 
-static void abort_group(mst_group *group, const char *why) {
-    mst_abort_options options{};
-    options.size = sizeof options;
-    mst_abort_with(group, why, &options);
-}
-
 void Backend::abort() {
-    if (ended_ || !group_) return;
-    state_->hooks.failed();
-    abort_group(group_, "the program aborted the process group");
+    if (!ended_ && group_) abort_group(group_, "the program aborted the process group");
 }
 
 void Backend::shutdown() {
@@ -166,6 +166,7 @@ void Backend::shutdown() {
 }
 
 void Backend::close() {
+    former_.clear();
     if (!group_) return;
     if (world_->process == getpid()) { // a forked process does not have the threads
         if (state_->users.any()) abort_group(group_, "the program destroyed the process group during a call");
@@ -200,19 +201,12 @@ Backend::Result Backend::run(Call call) {
     mst_work *begun = nullptr;
     if (call.async) options.work = &begun;
     mst_status status = call.post(options);
-    if (status != MST_OK) fail(status, call.name);
+    check(status, call.name);
     if (call.async)
         work->begin(begun);
     else
         work->complete();
     return work;
-}
-
-/* Throws the last failure of this thread. */
-void Backend::fail(mst_status status, const char *call) const {
-    auto error = make_error(status, call);
-    state_->hooks.failed();
-    std::rethrow_exception(error);
 }
 
 Backend::Result Backend::message(const char *name, OpType type, Tensors &tensors, bool receives, int peer,
@@ -235,7 +229,7 @@ Backend::Result Backend::message(const char *name, OpType type, Tensors &tensors
     auto count = static_cast<size_t>(flat.numel());
     mst_status status = receives ? mst_irecv_with(flat.data_ptr(), count, dtype_of(flat), peer, &call)
                                  : mst_isend_with(flat.data_ptr(), count, dtype_of(flat), peer, &call);
-    if (status != MST_OK) fail(status, name);
+    check(status, name);
     work->begin(begun);
     return work;
 }
@@ -302,14 +296,6 @@ void Backend::waitForPendingWorks() {
 }
 
 #ifdef C10D_BACKEND_HAS_HOOKS
-void Backend::registerAbortHook(int64_t id, c10d::AbortHook hook) {
-    state_->hooks.set_failed(id, std::move(hook));
-}
-
-void Backend::unregisterAbortHook(int64_t id) {
-    state_->hooks.set_failed(id, nullptr);
-}
-
 void Backend::registerCompletionHook(int64_t id, c10d::CompletionHook hook) {
     state_->hooks.set_completed(id, [hook = std::move(hook)](uint64_t key, float duration_ms) {
         hook({key, duration_ms});

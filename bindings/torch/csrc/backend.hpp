@@ -108,11 +108,6 @@ class Backend final : public c10d::Backend {
     void registerOnCompletionHook(Hooks::OnCompletion &&hook) override;
     void waitForPendingWorks() override;
 #ifdef C10D_BACKEND_HAS_HOOKS
-    void registerAbortHook(int64_t id, c10d::AbortHook hook) override;
-    void unregisterAbortHook(int64_t id) override;
-    bool supportsAbortHooks() const override {
-        return true;
-    }
     void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override;
     void unregisterCompletionHook(int64_t id) override;
     bool supportsCompletionHooks() const override {
@@ -142,7 +137,6 @@ class Backend final : public c10d::Backend {
 
     mst_call options_for(Timeout timeout) const;
     void check_open(const char *call) const;
-    [[noreturn]] void fail(mst_status status, const char *call) const;
     Result run(Call call);
     void fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const;
     Result message(const char *name, c10d::OpType type, Tensors &tensors, bool receives, int peer, int tag);
@@ -150,8 +144,9 @@ class Backend final : public c10d::Backend {
     void close();
 
     GroupOptions given_;
-    std::string handle_;           // of this process and group, for reconfigure
-    std::shared_ptr<World> world_; // keeps it open
+    std::string handle_;                         // of this process and group, for reconfigure
+    std::shared_ptr<World> world_;               // keeps it open
+    std::vector<std::shared_ptr<World>> former_; // of before reconfigure
     c10::intrusive_ptr<Options> options_;
     mst_group *group_ = nullptr;        // of the world, or the world itself; NULL: not open
     std::mutex collectives_;            // held while one is made

@@ -3,12 +3,6 @@
 
 namespace muster_torch {
 
-template <typename Hook>
-static void change(std::map<int64_t, std::shared_ptr<Hook>> &hooks, int64_t id, Hook &&hook) {
-    hooks.erase(id);
-    if (hook) hooks.emplace(id, std::make_shared<Hook>(std::move(hook)));
-}
-
 void Hooks::set_on_completion(OnCompletion hook) {
     std::lock_guard<std::mutex> guard(lock_);
     TORCH_CHECK(!on_completion_, "[muster] there is an onCompletion hook already");
@@ -18,13 +12,8 @@ void Hooks::set_on_completion(OnCompletion hook) {
 
 void Hooks::set_completed(int64_t id, Completed hook) {
     std::lock_guard<std::mutex> guard(lock_);
-    change(completed_, id, std::move(hook));
-    any_ = true;
-}
-
-void Hooks::set_failed(int64_t id, Failed hook) {
-    std::lock_guard<std::mutex> guard(lock_);
-    change(failed_, id, std::move(hook));
+    completed_.erase(id);
+    if (hook) completed_.emplace(id, std::make_shared<Completed>(std::move(hook)));
     any_ = true;
 }
 
@@ -40,14 +29,6 @@ void Hooks::completed(const Completion &completion) const {
     if (on_completion)
         (*on_completion)(std::make_shared<c10d::WorkInfo>(completion.type, completion.sequence,
                                                           completion.begun, now, seconds));
-}
-
-void Hooks::failed() const {
-    if (!any_) return;
-    std::unique_lock<std::mutex> guard(lock_);
-    auto hooks = failed_;
-    guard.unlock();
-    for (auto &hook : hooks) (*hook.second)();
 }
 
 } // namespace muster_torch

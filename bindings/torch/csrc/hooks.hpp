@@ -1,4 +1,4 @@
-/* hooks.hpp - functions that PyTorch wants called when operations have completed or failed. */
+/* hooks.hpp - functions that PyTorch wants called when operations have completed. */
 #pragma once
 
 #include <atomic>
@@ -20,14 +20,11 @@ class Hooks {
   public:
     using OnCompletion = std::function<void(std::shared_ptr<c10d::WorkInfo>)>;
     using Completed = std::function<void(uint64_t key, float duration_ms)>;
-    using Failed = std::function<void()>;
 
     void set_on_completion(OnCompletion hook);
     void set_completed(int64_t id, Completed hook); // an empty function removes it
-    void set_failed(int64_t id, Failed hook);
 
     void completed(const Completion &completion) const;
-    void failed() const;
 
   private:
     mutable std::mutex lock_;
@@ -35,7 +32,6 @@ class Hooks {
     /* Pointers, because functions of Python are copied under its lock only. */
     std::shared_ptr<OnCompletion> on_completion_;
     std::map<int64_t, std::shared_ptr<Completed>> completed_;
-    std::map<int64_t, std::shared_ptr<Failed>> failed_;
 };
 
 } // namespace muster_torch

@@ -32,7 +32,7 @@ struct Work::State {
     void finish(mst_status status) {
         error = status == MST_OK ? copy_results() : make_error(status, call);
         if (auto end = std::move(end_event)) end();
-        error ? group->hooks.failed() : group->hooks.completed(completion);
+        if (!error) group->hooks.completed(completion);
         pending.reset();
         std::unique_lock<std::mutex> guard(lock);
         done = true;

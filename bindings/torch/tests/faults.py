@@ -166,23 +166,6 @@ def reconfigured(rank):
     raise dist.DistBackendError("right: 2 ranks are left")
 
 
-def abort_hooks(rank):
-    """Hooks are called before an abort and after a failure."""
-    backend, seen = dist.group.WORLD._get_backend(torch.device("cpu")), []
-    if not getattr(backend, "supports_abort_hooks", False):
-        raise dist.DistBackendError("right: this torch has no abort hooks")
-    backend.register_abort_hook(1, lambda: seen.append("first"))
-    backend.register_abort_hook(2, lambda: seen.append("removed"))
-    backend.unregister_abort_hook(2)
-    if rank == 0:
-        backend.abort()
-        assert seen == ["first"], seen
-    try:
-        dist.all_reduce(ONES, async_op=True).wait()
-    except dist.DistBackendError:
-        raise dist.DistBackendError("right" if "first" in seen and "removed" not in seen else f"wrong: {seen}") from None
-
-
 def forked(rank):
     """A forked process that ends in the usual way, while another thread of its parent is in a call."""
     import threading
