@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 
+import torch
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
@@ -22,6 +23,18 @@ def build_archive():
     return str(build / "lib" / "libmuster.a")
 
 
+def unite():
+    """One source that includes all, because the headers of torch take most of the time: a relative path."""
+    united = HERE / "build" / "muster_torch.cpp"
+    united.parent.mkdir(exist_ok=True)
+    text = "".join(f'#include "{path}"\n' for path in sorted((HERE / "csrc").glob("*.cpp")))
+    if not united.exists() or united.read_text() != text:
+        united.write_text(text)
+    return str(united.relative_to(HERE))
+
+
+# torch 2.15 loads the entry point named like the backend; older ones call those of this group at the end of "import torch".
+GROUP = "torch.distributed.backends" if torch.__version__ >= (2, 15) else "torch.backends"
 archive = build_archive()
 
 setup(
@@ -32,14 +45,14 @@ setup(
     ext_modules=[
         CppExtension(
             "muster_torch._C",
-            sorted(str(path.relative_to(HERE)) for path in (HERE / "csrc").glob("*.cpp")),
+            [unite()],
             include_dirs=[str(ROOT / "include")],
             extra_objects=[archive],
-            depends=[archive, *map(str, (HERE / "csrc").glob("*.hpp"))],
-            extra_compile_args=["-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+            depends=[archive, *map(str, (HERE / "csrc").glob("*.?pp"))],
+            extra_compile_args=["-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"],
             extra_link_args=["-Wl,--exclude-libs,libmuster.a"],
         )
     ],
     cmdclass={"build_ext": BuildExtension},
-    entry_points={"torch.distributed.backends": ["muster = muster_torch:register"]},
+    entry_points={GROUP: ["muster = muster_torch:register"]},
 )

@@ -11,7 +11,7 @@ from torch_support import environment
 
 PARTS = (
     "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
-    "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "profiled", "parameters", "barriers",
+    "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "hooks", "profiled", "parameters", "barriers",
 )  # fmt: skip
 MESSAGES = ("messages", "tags", "dropped")  # need another rank
 
@@ -87,7 +87,12 @@ class BackendTest(BackendRanksTest):
                     self.faults(torch, "aborted", "abort", hosts=hosts)
                     self.faults(torch, "wrong_arguments", "right: 3", hosts=hosts)
                     self.faults(torch, "destroyed_during_a_call", "abort|destroyed|right|left", hosts=hosts)
-                    self.faults(torch, "destroyed_with_pending_works", "destroyed before the operation was done", hosts=hosts)
+                    for case in ("shrunk_twice", "reinitialised"):
+                        self.faults(torch, case, "right", hosts=hosts)
+                    self.faults(torch, "forked", "right: 7 3", hosts=hosts)
+                    for case in ("shrunk", "reconfigured"):
+                        self.faults(torch, case, "right: ", hosts=hosts, victim=1)
+                    self.faults(torch, "destroyed_with_pending_works", "destroyed before the operation was done|has destroyed group", hosts=hosts)
 
 
 if __name__ == "__main__":

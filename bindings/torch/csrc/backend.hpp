@@ -15,6 +15,8 @@
 
 namespace muster_torch {
 
+struct World;
+
 /* What PyTorch tells about a new process group. */
 struct GroupOptions {
     c10::intrusive_ptr<c10d::Store> store;
@@ -23,9 +25,11 @@ struct GroupOptions {
     std::string name;
     std::vector<int> global_ranks; // in the order of the group's ranks
     bool is_default;               // the first group, of all ranks
+    bool waits;                    // the group opens when it is reconfigured
+    bool alone;                    // in a world of its own
+    std::shared_ptr<World>
+        world; // else it is a group of this one; NULL: of the default group's, if that has its ranks
 };
-
-struct World;
 
 class Backend final : public c10d::Backend {
   public:
@@ -86,6 +90,31 @@ class Backend final : public c10d::Backend {
         return true;
     }
 
+    /* A group without some of its ranks, which may be alive. */
+    c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<int64_t> &excluded, int flags,
+                                             const c10::intrusive_ptr<Options> &options) override;
+    bool supportsShrinking() const override {
+        return true;
+    }
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+    /* Replaces the group by one of the processes with these handles, which share its store. */
+    c10d::ReconfigureHandle get_reconfigure_handle() const override;
+    Result reconfigure(const c10d::ReconfigureOptions &options) override;
+    bool supportsReconfigure() const override {
+        return true;
+    }
+#endif
+
+    void registerOnCompletionHook(Hooks::OnCompletion &&hook) override;
+    void waitForPendingWorks() override;
+#ifdef C10D_BACKEND_HAS_HOOKS
+    void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override;
+    void unregisterCompletionHook(int64_t id) override;
+    bool supportsCompletionHooks() const override {
+        return true;
+    }
+#endif
+
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override {
         return sequence_;
@@ -95,22 +124,33 @@ class Backend final : public c10d::Backend {
     void shutdown() override;
 
   private:
-    using Post = std::function<mst_status(const mst_call &call)>;
-    struct Call;
+    /* One call of PyTorch. */
+    struct Call {
+        const char *name;
+        c10d::OpType type;
+        bool async;
+        Timeout timeout;
+        const Tensors *inputs; // for the profiler; valid until run() returns
+        Operation operation = {};
+        std::function<mst_status(const mst_call &call)> post = {}; // the call of muster
+    };
 
     mst_call options_for(Timeout timeout) const;
+    void check_open(const char *call) const;
     Result run(Call call);
-    Result reduce_each(const char *name, c10d::OpType type, Tensors &tensors,
-                       const c10d::AllreduceOptions &options);
     void fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const;
     Result message(const char *name, c10d::OpType type, Tensors &tensors, bool receives, int peer, int tag);
+    void renumber();
+    void close();
 
-    std::shared_ptr<World> world_; // keeps it open
+    GroupOptions given_;
+    std::string handle_;                         // of this process and group, for reconfigure
+    std::shared_ptr<World> world_;               // keeps it open
+    std::vector<std::shared_ptr<World>> former_; // of before reconfigure
     c10::intrusive_ptr<Options> options_;
-    std::vector<int> global_ranks_;
-    mst_group *group_ = nullptr;   // of the world, or the world itself
-    std::mutex collectives_;       // held while one is made
-    std::shared_ptr<Users> users_; // threads in calls on the group
+    mst_group *group_ = nullptr;        // of the world, or the world itself; NULL: not open
+    std::mutex collectives_;            // held while one is made
+    std::shared_ptr<GroupState> state_; // shared with the works
     std::atomic<uint64_t> sequence_{0};
     std::atomic<bool> ended_{false};
 };

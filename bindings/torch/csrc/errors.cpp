@@ -2,8 +2,6 @@
 #include "errors.hpp"
 
 #include <c10/util/Exception.h>
-#include <cstdio>
-#include <cstring>
 
 namespace muster_torch {
 
@@ -38,11 +36,7 @@ void check(mst_status status, const std::string &call) {
 
 std::vector<int> blamed_ranks() {
     const mst_error_info *info = mst_last_error();
-    std::vector<int> ranks;
-    int rank;
-    const char *at = std::strstr(info->message, "missing: ");
-    for (; at && (at = std::strstr(at, "rank ")); at++)
-        if (std::sscanf(at, "rank %d (", &rank) == 1) ranks.push_back(rank);
+    std::vector<int> ranks(info->missing, info->missing + info->n_missing);
     if (ranks.empty() && info->culprit >= 0) ranks.push_back(info->culprit);
     return ranks;
 }

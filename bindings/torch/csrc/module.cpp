@@ -9,10 +9,11 @@ using muster_torch::GroupOptions;
 
 static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store> &store, int rank,
                                                 int size, int64_t timeout_ms, const std::string &name,
-                                                const std::vector<int> &global_ranks, bool is_default) {
+                                                const std::vector<int> &global_ranks, bool is_default,
+                                                bool waits) {
     py::gil_scoped_release release; // it waits for the other ranks
     return c10::make_intrusive<Backend>(GroupOptions{store, rank, size, std::chrono::milliseconds(timeout_ms),
-                                                     name, global_ranks, is_default});
+                                                     name, global_ranks, is_default, waits, false, nullptr});
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {

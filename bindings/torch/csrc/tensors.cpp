@@ -45,15 +45,25 @@ static mst_dtype find_dtype(at::ScalarType type) {
 }
 
 mst_dtype dtype_of(const at::Tensor &tensor) {
+    if (mst_dtype dtype = find_dtype(tensor.scalar_type())) return dtype;
+    switch (tensor.element_size()) {
+    case 1:
+        return MST_BITS8;
+    case 2:
+        return MST_BITS16;
+    case 4:
+        return MST_BITS32;
+    case 8:
+        return MST_BITS64;
+    default:
+        return MST_BITS128;
+    }
+}
+
+mst_dtype reduced_dtype_of(const at::Tensor &tensor) {
     mst_dtype dtype = find_dtype(tensor.scalar_type());
     TORCH_CHECK_TYPE(dtype, "[muster] tensors of ", tensor.scalar_type(), " cannot be reduced");
     return dtype;
-}
-
-Payload payload_of(const at::Tensor &tensor) {
-    mst_dtype dtype = find_dtype(tensor.scalar_type());
-    if (dtype) return {dtype, 1};
-    return {MST_U8, static_cast<size_t>(tensor.element_size())};
 }
 
 void set_reduction(const c10d::ReduceOp &op, mst_call *call) {
@@ -67,19 +77,9 @@ void set_reduction(const c10d::ReduceOp &op, mst_call *call) {
 
 void check_tensors(const std::vector<at::Tensor> &tensors, const char *call) {
     for (const auto &tensor : tensors) {
-        TORCH_CHECK(tensor.device().is_cpu(), "[muster] ", call, ": the tensor is on ", tensor.device(),
-                    "; this backend takes tensors on the CPU");
+        TORCH_CHECK(!tensor.is_meta(), "[muster] ", call, ": the tensor is on ", tensor.device());
         TORCH_CHECK(tensor.layout() == at::kStrided, "[muster] ", call, ": the tensor is sparse");
     }
-}
-
-at::Tensor flat_input(const at::Tensor &tensor) {
-    at::AutoDispatchBelowADInplaceOrView no_autograd;
-    return tensor.contiguous();
-}
-
-at::Tensor flat_output(const at::Tensor &tensor) {
-    return tensor.is_contiguous() ? tensor : at::empty(tensor.sizes(), tensor.options().requires_grad(false));
 }
 
 std::vector<void *> addresses(const std::vector<at::Tensor> &tensors) {

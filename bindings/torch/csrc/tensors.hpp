@@ -8,28 +8,16 @@
 
 namespace muster_torch {
 
-/* The type of a tensor that is reduced. Throws if muster cannot reduce it. */
+/* The type of a tensor that is moved: muster's, or opaque elements of that size. */
 mst_dtype dtype_of(const at::Tensor &tensor);
-
-/* Elements to move: of a type that muster has, or bytes. */
-struct Payload {
-    mst_dtype dtype;
-    size_t unit; // elements of dtype in an element of the tensor
-    size_t count(int64_t elements) const {
-        return static_cast<size_t>(elements) * unit;
-    }
-};
-Payload payload_of(const at::Tensor &tensor);
+/* The type of a tensor that is reduced. Throws if muster cannot reduce it. */
+mst_dtype reduced_dtype_of(const at::Tensor &tensor);
 
 /* Sets .op and .factor. */
 void set_reduction(const c10d::ReduceOp &op, mst_call *call);
 
-/* Fails unless all tensors are dense and on the CPU. */
+/* Fails unless all tensors are dense. */
 void check_tensors(const std::vector<at::Tensor> &tensors, const char *call);
-
-/* The tensor itself if it is contiguous, else a contiguous one of the same shape. */
-at::Tensor flat_input(const at::Tensor &tensor);
-at::Tensor flat_output(const at::Tensor &tensor);
 
 /* The addresses of the tensors' elements. */
 std::vector<void *> addresses(const std::vector<at::Tensor> &tensors);

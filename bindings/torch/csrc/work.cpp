@@ -1,146 +1,98 @@
 /* work.cpp - see work.hpp. */
 #include "work.hpp"
 #include "errors.hpp"
-#include "pool.hpp"
 
 #include <ATen/record_function.h>
 #include <algorithm>
 #include <limits>
+#include <thread>
 
 namespace muster_torch {
 
 using Future = c10::ivalue::Future;
 
-/* Shared by the Work and the callbacks of its works, so that it lives until all have ended. */
-struct Work::State : std::enable_shared_from_this<Work::State> {
+/* Shared by the Work and the callbacks of its operation, so that it lives until both have ended. */
+struct Work::State {
     std::string call;
+    Completion completion;
     Operation operation;
-    std::shared_ptr<Users> users;
+    std::shared_ptr<GroupState> group;
+    std::optional<Use> pending;      // of group->works
     std::function<void()> end_event; // of a profiler; may be empty
     int sender = -1;
+    mst_work *work = nullptr; // NULL: the operation was a blocking call
+    std::exception_ptr error; // valid when done
+    std::atomic<bool> done{false};
 
     std::mutex lock; // of all below
-    std::condition_variable changed;
-    std::vector<mst_work *> works; // not released yet
-    size_t pending = 0;
-    bool done = false;
-    bool waiting = false; // a thread is in mst_wait
-    std::exception_ptr error;
     c10::intrusive_ptr<Future> future;
+    bool has_thread = false; // which completes the future
 
-    /* One of the works has ended. */
-    void end_one(mst_work *work, mst_status status) {
-        std::exception_ptr failed;
-        if (status == MST_ERR_STATE) {
-            failed = make_error("the process group was destroyed before the operation was done", call);
-        } else if (status != MST_OK) {
-            mst_work_result(work); // sets mst_error() of this thread
-            failed = make_error(status, call);
-        }
-        std::unique_lock<std::mutex> guard(lock);
-        if (failed && !error) error = failed;
-        if (--pending > 0) return;
-        guard.unlock();
-        finish();
-    }
-
-    /* All have ended. */
-    void finish() {
-        if (!error && operation.finish) {
-            try {
-                operation.finish();
-            } catch (...) {
-                error = std::current_exception();
-            }
-        }
+    /* The operation has ended. */
+    void finish(mst_status status) {
+        error = status == MST_OK ? copy_results() : make_error(status, call);
         if (auto end = std::move(end_event)) end();
+        if (!error) group->hooks.completed(completion);
+        pending.reset();
         std::unique_lock<std::mutex> guard(lock);
         done = true;
-        auto waits = future;
-        std::vector<mst_work *> left;
-        if (!waiting) left.swap(works); // else that thread releases them
+        auto waits = has_thread ? nullptr : future;
         guard.unlock();
-        for (auto *work : left) mst_work_free(work);
-        changed.notify_all();
-        if (waits) complete_future(waits);
+        if (work && status != MST_ERR_STATE)
+            mst_work_free(work); // else its group was destroyed, and the work too
+        if (waits) set_future(*waits);
     }
 
-    /* On another thread: its callbacks may wait for other works. */
-    void complete_future(const c10::intrusive_ptr<Future> &waits) {
-        auto self = shared_from_this();
-        run_in_pool([self, waits] { self->set_future(*waits); });
+    std::exception_ptr copy_results() {
+        try {
+            if (operation.staging)
+                operation.staging->copy_back(operation.copies);
+            else
+                copy_all(operation.copies);
+            return nullptr;
+        } catch (...) {
+            return std::current_exception();
+        }
     }
 
     void set_future(Future &waits) {
-        if (error)
-            waits.setError(error);
-        else
-            waits.markCompleted(c10::IValue(operation.results));
+        if (error) return waits.setError(error);
+        c10::OptionalStreamGuard guard;
+        if (operation.staging) guard.reset_stream(operation.staging->stream());
+        waits.markCompleted(c10::IValue(operation.results));
     }
 
     /* Waits on this thread; false: the timeout of the wait has passed. */
-    bool make_progress(std::chrono::milliseconds timeout) {
-        std::vector<mst_work *> left;
-        {
-            std::lock_guard<std::mutex> guard(lock);
-            left.swap(works);
-        }
-        Use use(*users);
-        auto end = std::chrono::steady_clock::now() + timeout;
-        bool late = false;
-        while (!left.empty() && !late) { // mst_wait releases a work that has ended
-            auto rest = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-            mst_wait_options options{};
-            options.size = sizeof options;
-            options.timeout_ms = timeout > kNoTimeout ? std::max(1, to_ms(rest)) : 0;
-            bool ended = true;
-            late = mst_wait_with(left.back(), &options) != MST_OK &&
-                   mst_test(left.back(), &ended) == MST_OK && !ended;
-            if (!late) left.pop_back();
-        }
-        std::lock_guard<std::mutex> guard(lock);
-        works.insert(works.end(), left.begin(), left.end());
-        return !late;
-    }
-
-    /* Waits; false: the timeout of the wait has passed. */
     bool wait(std::chrono::milliseconds timeout) {
-        std::unique_lock<std::mutex> guard(lock);
-        if (!done && !waiting && !works.empty()) {
-            waiting = true;
-            guard.unlock();
-            bool in_time = make_progress(timeout);
-            guard.lock();
-            waiting = false;
-            std::vector<mst_work *> left;
-            if (done) left.swap(works);
-            guard.unlock();
-            changed.notify_all();
-            for (auto *work : left) mst_work_free(work);
-            guard.lock();
-            if (!in_time) return done;
-        }
-        auto is_done = [this] { return done; };
-        if (timeout > kNoTimeout) return changed.wait_for(guard, timeout, is_done);
-        changed.wait(guard, is_done);
-        return true;
+        if (done) return true;
+        Use use(group->users);
+        mst_wait_options options{};
+        options.size = sizeof options;
+        options.timeout_ms = timeout > kNoTimeout ? std::max(1, to_ms(timeout)) : 0;
+        options.keep = true;
+        mst_status status = mst_wait_with(work, &options);
+        bool ended; // another thread is destroying the group, and tells the works so
+        while (!done && status == MST_ERR_STATE && mst_test(work, &ended) == MST_ERR_STATE)
+            std::this_thread::yield();
+        return done;
     }
 };
 
-namespace {
+using Owner = std::shared_ptr<Work::State>;
 
-struct Hook {
-    std::shared_ptr<Work::State> state;
-    mst_work *work;
-};
-
-void on_done(mst_status status, void *arg) {
-    auto *hook = static_cast<Hook *>(arg);
-    hook->state->end_one(hook->work, status);
-    delete hook;
+static void on_done(mst_status status, void *arg) {
+    std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
+    (*state)->finish(status);
 }
 
-} // namespace
+/* On a thread of its own: the callbacks of the future may wait for other works. */
+static void complete_future(mst_status status, void *arg) {
+    std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
+    if ((*state)->done)
+        (*state)->set_future(*(*state)->future);
+    else // its group is destroyed meanwhile
+        (*state)->future->setError(make_error(status, (*state)->call));
+}
 
 int to_ms(std::chrono::milliseconds time) {
     return static_cast<int>(std::clamp<int64_t>(time.count(), 0, std::numeric_limits<int>::max()));
@@ -154,30 +106,29 @@ static std::string event_title(const char *name) {
 Work::Work(const WorkOrigin &origin, const std::string &title)
     : c10d::Work(origin.rank, origin.type, title.empty() ? nullptr : title.c_str(),
                  title.empty() || !origin.inputs ? std::nullopt : std::make_optional(*origin.inputs)),
-      state_(std::make_shared<State>()), sequence_(origin.sequence) {
+      state_(std::make_shared<State>()) {
     state_->end_event = std::move(recordFunctionEndCallback_);
 }
 
-Work::Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<Users> users)
+Work::Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<GroupState> group)
     : Work(origin, event_title(origin.name)) {
+    static std::atomic<uint64_t> keys{0};
     state_->call = origin.name;
+    state_->completion = {origin.type, origin.sequence, ++keys, std::chrono::steady_clock::now()};
     state_->operation = std::move(operation);
-    state_->users = std::move(users);
+    state_->group = std::move(group);
+    state_->pending.emplace(state_->group->works);
 }
 
-void Work::begin(std::vector<mst_work *> works) {
-    state_->works = works;
-    state_->pending = works.size();
-    if (works.empty()) state_->finish();
-    for (auto *work : works) {
-        auto *hook = new Hook{state_, work};
-        mst_status status = mst_work_on_done(work, on_done, hook);
-        if (status != MST_OK) on_done(status, hook);
-    }
+void Work::begin(mst_work *work) {
+    state_->work = work;
+    auto *owner = new Owner(state_);
+    if (mst_work_on_done(work, on_done, owner) != MST_OK) on_done(mst_wait(work), owner);
 }
 
 void Work::complete() {
-    state_->finish();
+    state_->finish(MST_OK);
+    if (state_->operation.staging && !state_->error) state_->operation.staging->order();
 }
 
 int *Work::sender() {
@@ -185,25 +136,19 @@ int *Work::sender() {
 }
 
 bool Work::isCompleted() {
-    std::unique_lock<std::mutex> guard(state_->lock);
-    if (state_->done || state_->waiting) return state_->done;
-    auto works = state_->works;
-    guard.unlock();
-    Use use(*state_->users);
+    if (state_->done) return true;
+    Use use(state_->group->users);
     bool ended;
-    for (auto *work : works) mst_test(work, &ended); // makes progress; a released work is MST_ERR_STATE
-    guard.lock();
+    mst_test(state_->work, &ended); // makes progress
     return state_->done;
 }
 
 bool Work::isSuccess() const {
-    std::lock_guard<std::mutex> guard(state_->lock);
     return state_->done && !state_->error;
 }
 
 std::exception_ptr Work::exception() const {
-    std::lock_guard<std::mutex> guard(state_->lock);
-    return state_->error;
+    return state_->done ? state_->error : nullptr;
 }
 
 int Work::sourceRank() const {
@@ -222,20 +167,39 @@ bool Work::wait(std::chrono::milliseconds timeout) {
     if (!state_->wait(timeout))
         C10_THROW_ERROR(DistBackendError, "[muster] " + state_->call + ": Timed out waiting " +
                                               std::to_string(timeout.count()) + "ms for the operation");
-    if (auto error = exception()) std::rethrow_exception(error);
+    if (state_->error) std::rethrow_exception(state_->error);
+    if (state_->operation.staging) state_->operation.staging->order();
     return true;
 }
 
 c10::intrusive_ptr<Future> Work::getFuture() {
     std::lock_guard<std::mutex> guard(state_->lock);
     if (state_->future) return state_->future;
-    state_->future = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
-    if (state_->done) state_->set_future(*state_->future);
+    std::vector<c10::Device> devices;
+    if (state_->operation.staging) devices.push_back(state_->operation.staging->device());
+    state_->future = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), devices);
+    if (state_->done) {
+        state_->set_future(*state_->future);
+        return state_->future;
+    }
+    Use use(state_->group->users);
+    mst_done_options options{};
+    options.size = sizeof options;
+    options.may_wait = true;
+    auto *owner = new Owner(state_);
+    state_->has_thread = mst_work_on_done_with(state_->work, complete_future, owner, &options) == MST_OK;
+    if (!state_->has_thread) delete owner; // the group is destroyed meanwhile: finish() completes it
     return state_->future;
 }
 
 uint64_t Work::getSequencenumber() const {
-    return sequence_;
+    return state_->completion.sequence;
 }
+
+#ifdef C10D_BACKEND_HAS_HOOKS
+uint64_t Work::getCompletionKey() const {
+    return state_->completion.key;
+}
+#endif
 
 } // namespace muster_torch

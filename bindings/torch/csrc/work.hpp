@@ -1,18 +1,17 @@
 /*
  * work.hpp - an operation in progress, as c10d::Work.
  *
- * It may cover several works of muster. Any number of threads may wait for it, any number of times. The first
- * that waits makes progress itself (mst_wait); the others sleep until it is done. A work that nobody keeps
- * completes by itself: its tensors live until then.
+ * Any number of threads may wait for it, any number of times. A work that nobody keeps completes by itself:
+ * its tensors live until then. The thread that completes it copies results to where they belong, before a
+ * wait returns.
  */
 #pragma once
 
+#include "hooks.hpp"
+#include "staging.hpp"
 #include "users.hpp"
 
-#include <condition_variable>
-#include <functional>
 #include <muster/muster.h>
-#include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace muster_torch {
@@ -22,10 +21,10 @@ int to_ms(std::chrono::milliseconds time);
 
 /* What an operation needs until it is done. */
 struct Operation {
-    std::vector<at::Tensor> tensors; // in use
-    std::vector<at::Tensor> results; // of the future
-    std::function<void()> finish;    // after success: copies results to where they belong; may be empty
-    std::shared_ptr<void> lists;     // arrays of addresses and counts
+    std::vector<at::Tensor> tensors;  // in use
+    std::vector<at::Tensor> results;  // of the future
+    Copies copies;                    // to make after success
+    std::shared_ptr<Staging> staging; // of the tensors on a device; NULL: there are none
 };
 
 /* Which call a work is. */
@@ -37,13 +36,20 @@ struct WorkOrigin {
     const std::vector<at::Tensor> *inputs; // whose shapes a profiler records; may be NULL
 };
 
+/* What the works of a group share. */
+struct GroupState {
+    Users users; // threads in calls on the group
+    Users works; // that have not ended
+    Hooks hooks;
+};
+
 class Work final : public c10d::Work {
   public:
-    Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<Users> users);
+    Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<GroupState> group);
     ~Work() override = default;
 
-    /* Operations in progress, which it owns from now on. */
-    void begin(std::vector<mst_work *> works);
+    /* An operation in progress, which it owns from now on. */
+    void begin(mst_work *work);
     /* The operation was a blocking call, and has succeeded. */
     void complete();
     /* Where a receive from any rank stores the sender. */
@@ -58,6 +64,9 @@ class Work final : public c10d::Work {
     bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     uint64_t getSequencenumber() const override;
+#ifdef C10D_BACKEND_HAS_HOOKS
+    uint64_t getCompletionKey() const override;
+#endif
 
     struct State;
 
@@ -66,7 +75,6 @@ class Work final : public c10d::Work {
     Work(const WorkOrigin &origin, const std::string &title);
 
     std::shared_ptr<State> state_;
-    uint64_t sequence_;
 };
 
 } // namespace muster_torch

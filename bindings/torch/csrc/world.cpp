@@ -17,8 +17,9 @@ void begin_exit() {
     auto world = open.lock();
     bool busy = false;
     for (size_t i = 0; world && i < world->groups.size(); i++)
-        if (auto users = world->groups[i].lock()) busy |= users->any();
-    if (world && world->rank > 0 && !busy) mst_destroy_process_group(world->all);
+        if (auto state = world->groups[i].lock()) busy |= state->users.any();
+    if (world && world->process == getpid() && world->rank > 0 && !busy)
+        mst_destroy_process_group(world->all);
     exiting = true;
 }
 
@@ -59,15 +60,16 @@ static std::shared_ptr<World> open_world(const GroupOptions &group) {
     return world;
 }
 
-std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared_ptr<Users> &users,
+std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared_ptr<GroupState> &state,
                                   mst_group **group) {
     std::lock_guard<std::mutex> guard(lock);
-    auto world = open.lock();
+    auto world = options.alone ? nullptr : options.world ? options.world : open.lock();
+    if (world && world->process != getpid()) world = nullptr; // of the parent of this process
     auto ranks = world ? world->find(options.global_ranks) : std::vector<int>();
     if (ranks.empty()) {
         auto made = open_world(options);
         *group = made->all;
-        made->groups.push_back(users);
+        made->groups.push_back(state);
         if (options.is_default) open = made; // all ranks know this one
         return made;
     }
@@ -77,8 +79,16 @@ std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared
     settings.timeout_ms = to_ms(options.timeout);
     settings.name = options.name.c_str();
     check(mst_new_group_with(ranks.data(), static_cast<int>(ranks.size()), group, &settings), "new_group");
-    world->groups.push_back(users);
+    world->groups.push_back(state);
     return world;
+}
+
+void renumber_world(World &world, const std::vector<int> &global) {
+    std::lock_guard<std::mutex> guard(lock);
+    for (int &rank : world.global_ranks) {
+        auto at = std::find(global.begin(), global.end(), rank);
+        rank = at == global.end() ? -1 : static_cast<int>(at - global.begin());
+    }
 }
 
 } // namespace muster_torch

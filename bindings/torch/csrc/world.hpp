@@ -3,14 +3,17 @@
 
 #include "backend.hpp"
 
+#include <unistd.h>
+
 namespace muster_torch {
 
 struct World {
     mst_store *store = nullptr;
     mst_group *all = nullptr;
     int rank = -1;
-    std::vector<int> global_ranks;            // of PyTorch, by rank in this world
-    std::vector<std::weak_ptr<Users>> groups; // the threads in calls on each
+    pid_t process = getpid();      // that opened it
+    std::vector<int> global_ranks; // of PyTorch, by rank in this world
+    std::vector<std::weak_ptr<GroupState>> groups;
 
     World() = default;
     World(const World &) = delete;
@@ -24,7 +27,10 @@ struct World {
  * The group of the options: *group is a group of the default group's world, if that has all its ranks, or a
  * new world. Blocks until the ranks of a new world have joined.
  */
-std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared_ptr<Users> &users,
+std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared_ptr<GroupState> &state,
                                   mst_group **group);
+
+/* The default group has only these global ranks left, which PyTorch numbers from 0 from now on. */
+void renumber_world(World &world, const std::vector<int> &global);
 
 } // namespace muster_torch

@@ -1,14 +1,20 @@
-"""muster as a backend of torch.distributed: import muster_torch; init_process_group("muster")."""
+"""muster as a backend of torch.distributed: init_process_group("muster")."""
 
 import atexit
+import functools
 import math
 
 import torch
 import torch.distributed as dist
 
-from . import _C
 
-__version__ = _C.version()
+@functools.cache
+def _extension():
+    """The compiled part. Loaded when a process group is made, so that one for another torch does no harm before."""
+    from . import _C
+
+    atexit.register(_C.begin_exit)
+    return _C
 
 
 def _create(options, _backend_options=None):
@@ -16,14 +22,16 @@ def _create(options, _backend_options=None):
     size = options.group_size
     ranks = list(options.global_ranks_in_group)  # of the default group: none
     timeout_ms = min(int(options.timeout.total_seconds() * 1000), 2**31 - 1)
-    return _C.create(options.store, options.group_rank, size, timeout_ms, options.group_id, ranks or list(range(size)), not ranks)
+    waits = getattr(options, "enable_reconfigure", False)
+    return _extension().create(
+        options.store, options.group_rank, size, timeout_ms, options.group_id, ranks or list(range(size)), not ranks, waits
+    )  # fmt: skip
 
 
 def register():
-    """Adds the backend "muster". Importing this module does it; more calls do nothing."""
-    if not hasattr(dist.Backend, "MUSTER"):
-        dist.Backend.register_backend("muster", _create, extended_api=True, devices=["cpu"])
-        atexit.register(_C.begin_exit)
+    """Adds the backend "muster". Importing this module does it, and torch itself where this package is installed; more calls do nothing."""
+    if dist.is_available() and not hasattr(dist.Backend, "MUSTER"):
+        dist.Backend.register_backend("muster", _create, extended_api=True, devices=["cpu", "cuda"])
 
 
 def empty(*size, dtype=None, group=None):

@@ -27,16 +27,17 @@ BUGS = (
     ("wrong_operator", "tensors.cpp", "static_cast<mst_op>(op.op_)", "({bug} && op.op_ == c10d::ReduceOp::MIN ? MST_MAX : {text})"),
     ("avg_is_not_divided", "tensors.cpp", "static_cast<mst_op>(op.op_)", "({bug} && op.op_ == c10d::ReduceOp::AVG ? MST_SUM : {text})"),
     ("factor_is_lost", "tensors.cpp", "factor->double_factor", "({bug} ? 1.0 : {text})"),
-    ("not_copied_back", "backend.cpp", "at::Tensor(tensor).copy_(flat);", "if (!{bug}) {text}"),
-    ("splits_are_swapped", "backend.cpp", "made.in_splits = lists->in_counts", "made.in_splits = ({bug} ? lists->out_counts : lists->in_counts)"),
-    ("wrong_block", "backend.cpp", "static_cast<int64_t>(i) * n, n)", "({bug} ? 0 : static_cast<int64_t>(i)) * n, n)"),
-    ("wrong_root", "backend.cpp", "made.root = root;", "made.root = {bug} ? 0 : root;"),
+    ("not_copied_back", "staging.cpp", "at::Tensor(to).copy_(", "if (!{bug}) {text}"),
+    ("splits_are_swapped", "collectives.cpp", "made.in_splits = in_counts", "made.in_splits = ({bug} ? out_counts : in_counts)"),
+    ("wrong_block", "collectives.cpp", "addresses(each(output, output_lists[0], &call.operation));", "{text} if ({bug}) std::reverse(outs.begin(), outs.end());"),
+    ("wrong_root", "collectives.cpp", "made.root = root;", "made.root = {bug} ? 0 : root;"),
     ("tag_is_ignored", "backend.cpp", "call.tag = tag;", "call.tag = {bug} ? 0 : tag;"),
     ("sender_is_lost", "work.cpp", "return state_->sender;", "return {bug} ? 0 : state_->sender;"),
-    ("tensors_are_freed", "work.cpp", "state_->operation = std::move(operation);", "if ({bug}) operation = {}; {text}"),
+    ("tensors_are_freed", "work.cpp", "state_->operation = std::move(operation);", "if ({bug}) operation.tensors.clear(); {text}"),
     ("wait_returns_at_once", "work.cpp", "bool wait(std::chrono::milliseconds timeout) {", "{text} if ({bug}) return true;"),
 )  # fmt: skip
-SELECTED = '''#include <cstdlib>
+SELECTED = '''#pragma once
+#include <cstdlib>
 #include <cstring>
 static bool is_bug(const char *name) {
     const char *selected = std::getenv("BUG");
@@ -53,7 +54,8 @@ def insert(folder):
             if right not in text:
                 sys.exit(f"bugs.py: {path.name} has no {right!r} for {name}")
             text = text.replace(right, wrong.replace("{text}", right).replace("{bug}", f'is_bug("{name}")'))
-        path.write_text(SELECTED + text if bugs else text)
+        path.write_text('#include "selected.hpp"\n' + text if bugs else text)
+    (folder / "selected.hpp").write_text(SELECTED)
 
 
 def build(folder):

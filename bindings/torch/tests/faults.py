@@ -114,6 +114,105 @@ def destroyed_with_pending_works(rank):
     works[0].wait()
 
 
+def shrunk(rank):
+    """Rank 1 dies; the others go on without it, as ranks 0 and 1."""
+    if rank == 1:
+        die()
+    try:
+        dist.all_reduce(ONES)
+    except dist.DistBackendError:
+        dist.shrink_group([1])
+    assert (dist.get_rank(), dist.get_world_size()) == (rank // 2, 2)
+    ones, last = torch.ones(4), dist.new_group([1])
+    dist.all_reduce(ones)
+    if rank == 2:
+        dist.all_reduce(ones, group=last)
+    raise dist.DistBackendError(f"right: {ones[0].item():g}")
+
+
+def shrunk_twice(rank):
+    """Ranks that live are left out, one after the other: they leave when the others have what they need."""
+    group, ones = dist.new_group(), torch.ones(4)
+    if rank > 0:
+        group = dist.shrink_group([0], group, dist.distributed_c10d.SHRINK_ABORT)
+        dist.all_reduce(ones, group=group)
+    if rank == 2:
+        group = dist.shrink_group([0], group)
+        dist.all_reduce(ones, group=group)
+        assert group.size() == 1
+    dist.all_reduce(ones)
+    raise dist.DistBackendError(f"right: {ones[0].item():g}")
+
+
+def reconfigured(rank):
+    """The group opens with all ranks, then without rank 1, which has died, then in another order."""
+    if not hasattr(dist, "_reconfigure"):
+        raise dist.DistBackendError("right: this torch has no reconfigure")
+    store = dist.PrefixStore("reconfigured", dist.distributed_c10d._get_default_store())
+    dist.destroy_process_group()
+    dist.init_process_group("muster", store=store, rank=rank, world_size=3, enable_reconfigure=True, timeout=timedelta(seconds=30))
+    store.set(f"handle {rank}", dist._get_reconfigure_handle())
+    handles, totals = [store.get(f"handle {r}").decode() for r in range(3)], []
+    assert dist._supports_reconfigure()
+    for uuid, members in ((7, set(handles)), (8, {handles[0], handles[2]}), (9, [handles[2], handles[0]])):
+        if uuid == 8 and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist._reconfigure(uuid, members).wait()
+        ones = torch.ones(4) + dist.get_rank()
+        dist.broadcast(ones, 0) if uuid == 9 else dist.all_reduce(ones)
+        totals.append((dist.get_rank(), ones[0].item()))
+    assert totals == [(rank, 6), (rank // 2, 3), (1 - rank // 2, 1)], totals
+    assert dist.get_world_size() == 2
+    raise dist.DistBackendError("right: 2 ranks are left")
+
+
+def forked(rank):
+    """A forked process that ends in the usual way, while another thread of its parent is in a call."""
+    import threading
+
+    thread = threading.Thread(target=dist.recv, args=(torch.zeros(1), (rank + 1) % 3))
+    thread.start()
+    work = dist.irecv(torch.zeros(1), (rank + 1) % 3, tag=1)
+    child = os.fork()
+    if child == 0:
+        try:
+            dist.all_reduce(ONES)
+            os._exit(1)
+        except dist.DistBackendError as error:
+            assert "forked" in str(error), error
+        signal.alarm(60)  # ends it if it hangs
+        dist.destroy_process_group()
+        dist.init_process_group("muster", store=dist.HashStore(), rank=0, world_size=1)  # of its own
+        dist.all_reduce(ONES)
+        sys.exit(7)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    for tag in (0, 1):
+        dist.send(torch.ones(1), (rank - 1) % 3, tag=tag)
+    thread.join()
+    work.wait()
+    dist.all_reduce(ONES)
+    raise dist.DistBackendError(f"right: {status} {ONES[0].item():g}")
+
+
+def reinitialised(rank):
+    """Process groups are destroyed and made again, also while works of the old one are kept."""
+    store = dist.distributed_c10d._get_default_store()
+    kept = []
+    for i in range(4):
+        kept.append(dist.all_reduce(torch.ones(1000), async_op=True))
+        kept[-1].wait()
+        dist.destroy_process_group()
+        dist.init_process_group("muster", store=dist.PrefixStore(f"again {i}", store), rank=rank, world_size=3, timeout=timedelta(seconds=30))
+        part = dist.new_group([0, 2])
+        if rank != 1:
+            dist.barrier(group=part)
+    for work in kept:
+        work.wait()
+        assert work.is_success() and work.result()[0][999].item() == 3
+    dist.all_reduce(ONES)
+    raise dist.DistBackendError(f"right: {ONES[0].item():g}")
+
+
 def wrong_arguments(rank):
     """Raises on each rank before anything is sent, so the next call works."""
     for call in (

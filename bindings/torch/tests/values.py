@@ -1,6 +1,6 @@
 """One rank of the value tests: every operation, type, reduction and layout against results computed locally.
 
-  values.py PART…   under a launcher that sets RANK and WORLD_SIZE; BACKEND is muster, or gloo to compare
+  values.py PART…   under a launcher that sets RANK and WORLD_SIZE; BACKEND is muster, or gloo to compare; DEVICE is cpu, or where the tensors are
 """
 
 import os
@@ -386,6 +386,20 @@ class Ranks:
         dist.all_reduce(tensor)
         self.equal(tensor, torch.full((5,), float(self.size)), "after dropped works")
 
+    def hooks(self):
+        """A hook sees the operations that have succeeded; waiting for the pending ones waits for it."""
+        from torch._C._distributed_c10d import OpType
+
+        group, seen = dist.new_group(), []
+        group._register_on_completion_hook(lambda info: seen.append((info.op_type, info.seq)))
+        tensor = torch.ones(1000)
+        for i in range(6):
+            dist.all_reduce(tensor, group=group, async_op=i % 2 == 1)
+        dist.broadcast(tensor, 0, group=group, async_op=True)
+        group._wait_for_pending_works()
+        assert seen == [(OpType.ALLREDUCE, i + 1) for i in range(6)] + [(OpType.BROADCAST, 7)], seen
+        dist.destroy_process_group(group)
+
     def profiled(self):
         """Operations are events of a profiler, with the shapes of their inputs."""
         with torch.autograd.profiler.profile(record_shapes=True) as profile:
@@ -417,6 +431,7 @@ def main():
     if BACKEND == "muster":
         import muster_torch  # noqa: F401
     torch.set_num_threads(1)
+    torch.set_default_device(os.environ.get("DEVICE", "cpu"))
     dist.init_process_group(BACKEND, timeout=timedelta(seconds=60))
     ranks = Ranks()
     for part in sys.argv[1:]:
