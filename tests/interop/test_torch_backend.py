@@ -4,6 +4,7 @@ Built and run with every torch at hand that it supports. MUSTER_TORCH_PYTHON nam
 """
 
 import re
+import shutil
 
 from harness import MUSTER, PROGRAMS, Process
 from torch_backends import BINDING, TORCHES, BackendRanksTest, run
@@ -48,6 +49,24 @@ class BackendTest(BackendRanksTest):
         env = {**environment(), "PYTHONPATH": str(self.packages[torch])}
         status, out = Process(self.popen(*command, env=env)).finish()
         self.assertEqual((status, out.count("right")), (0, 4), out)
+
+    def test_imports(self):
+        """The entry point of an installed package: torch and muster_torch may be imported in any order, or torch alone."""
+        for torch in TORCHES:
+            info = self.packages[torch] / "muster_torch-0.2.0.dist-info"
+            info.mkdir(exist_ok=True)
+            self.addCleanup(shutil.rmtree, info)
+            group = "torch.distributed.backends" if torch.numbers >= (2, 15) else "torch.backends"
+            (info / "entry_points.txt").write_text(f"[{group}]\nmuster = muster_torch:register\n")
+            (info / "METADATA").write_text("Metadata-Version: 2.1\nName: muster_torch\nVersion: 0.2.0\n")
+            env = {**environment(), "PYTHONPATH": str(self.packages[torch])}
+            shown = "import torch.distributed as dist; print(dist.Backend.MUSTER)"
+            for first in ("import muster_torch", "import torch, muster_torch", "import muster_torch.bench", "import torch"):
+                if first == "import torch" and torch.numbers >= (2, 15):
+                    continue  # loads the entry point with the first process group
+                with self.subTest(torch=torch.version, first=first):
+                    status, out = Process(self.popen(torch.python, "-B", "-c", f"{first}; {shown}", env=env)).finish()
+                    self.assertEqual((status, out), (0, "muster\n"))
 
     def test_launchers(self):
         """torchrun and muster run, with C and Python ranks."""

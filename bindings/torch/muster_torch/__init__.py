@@ -1,11 +1,11 @@
-"""muster as a backend of torch.distributed: init_process_group("muster")."""
+"""muster as a backend of torch.distributed: init_process_group("muster").
+
+torch before 2.15 calls register() at the end of its own import, also if that import is the one below. So torch is imported after the functions.
+"""
 
 import atexit
 import functools
 import math
-
-import torch
-import torch.distributed as dist
 
 
 @functools.cache
@@ -30,6 +30,8 @@ def _create(options, _backend_options=None):
 
 def register():
     """Adds the backend "muster". Importing this module does it, and torch itself where this package is installed; more calls do nothing."""
+    import torch.distributed as dist
+
     if dist.is_available() and not hasattr(dist.Backend, "MUSTER"):
         dist.Backend.register_backend("muster", _create, extended_api=True, devices=["cpu", "cuda"])
 
@@ -40,8 +42,10 @@ def empty(*size, dtype=None, group=None):
     For large tensors that are used often, such as gradients. Each has a file descriptor. The group's backend is muster; default: all ranks.
     """
     shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
-    backend = (group or dist.group.WORLD)._get_backend(torch.device("cpu"))
+    backend = (group or torch.distributed.group.WORLD)._get_backend(torch.device("cpu"))
     return backend.allocate_tensor(math.prod(shape), dtype=dtype or torch.get_default_dtype(), device=torch.device("cpu")).view(shape)
 
+
+import torch  # noqa: E402
 
 register()
