@@ -58,10 +58,7 @@ void msi_world_tell_cause(struct msi_world *world, mst_status status, const stru
     struct msi_saved_error error;
     if (status != MST_ERR_PEER_LOST && status != MST_ERR_STALLED) return;
     msi_error_save(&error, status);
-    /* A rank that has left in order is not to blame for the end of another one. */
-    bool left = error.culprit >= 0 && error.culprit < world->size &&
-                msi_world_rank_event(world, error.culprit) == 'L';
-    if (!left) tell(world, error.culprit, false, wait);
+    tell(world, error.culprit, false, wait);
     msi_error_restore(&error);
 }
 
@@ -125,11 +122,13 @@ static int cause_of(struct msi_world *world, int rank, bool ask) {
     return cause;
 }
 
+/* A rank that left in order is not to blame for a death, only for the leaving of others. */
 static int find_root(struct msi_world *world, int rank, bool ask) {
     int root = rank;
     for (int i = 0; i < HOPS_MOST; i++) {
         int cause = cause_of(world, root, ask);
         if (cause < 0 || cause == world->rank || cause == rank) break;
+        if (msi_world_rank_event(world, cause) == 'L' && msi_world_rank_event(world, root) != 'L') break;
         root = cause;
     }
     return root;
