@@ -21,8 +21,7 @@ static mst_status begin(const char *name, const mst_wait_options *given, mst_wai
                         struct msi_wait *wait) {
     mst_status st = msi_options_begin(name, options, sizeof *options, given);
     if (st == MST_OK) st = msi_check_wait_timeout(options->timeout_ms);
-    if (st == MST_OK)
-        *wait = msi_wait_of(options->timeout_ms, INT64_MAX, options->cancel);
+    if (st == MST_OK) *wait = msi_wait_of(options->timeout_ms, INT64_MAX, options->cancel);
     return st;
 }
 

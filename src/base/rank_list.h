@@ -13,8 +13,8 @@ struct msi_ranks {
 };
 
 struct msi_rank_list {
-    int most;       /* ranks that the text names */
-    int n, first;   /* how many ranks there are, and the first of them; -1: none */
+    int most;     /* ranks that the text names */
+    int n, first; /* how many ranks there are, and the first of them; -1: none */
     struct msi_ranks ranks;
     size_t used;    /* bytes of the text that name ranks */
     char text[800]; /* "rank 1 (…), rank 4 (…) and 3 more" */

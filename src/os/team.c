@@ -42,7 +42,7 @@ struct msi_team {
     _Atomic int64_t rest_until; /* 0: the team works */
     _Atomic int limit;
     bool fixed; /* limit does not change */
-    int n; /* threads, without the caller */
+    int n;      /* threads, without the caller */
     cpu_set_t processors;
     pthread_mutex_t lock; /* of sleep and wake */
     pthread_cond_t wake;
@@ -64,9 +64,10 @@ struct msi_team *msi_team_new(int threads, bool fixed) {
 
 void msi_team_limit(struct msi_team *team, int threads) {
     int limit = team && !team->fixed ? atomic_load_explicit(&team->limit, memory_order_relaxed) : 0;
-    while (threads < limit && !atomic_compare_exchange_weak_explicit(
-                                  &team->limit, &limit, threads < 1 ? 1 : threads, memory_order_relaxed,
-                                  memory_order_relaxed)) {}
+    while (threads < limit &&
+           !atomic_compare_exchange_weak_explicit(&team->limit, &limit, threads < 1 ? 1 : threads,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
 }
 
 int msi_team_threads(const struct msi_team *team) {
@@ -133,7 +134,8 @@ static void *help(void *context) {
     if (CPU_COUNT(&team->processors)) sched_setaffinity(0, sizeof team->processors, &team->processors);
     while (!atomic_load_explicit(&team->ending, memory_order_relaxed)) {
         if (!poll_job(team)) sleep_until_job(team);
-        while (do_part(team, true)) {}
+        while (do_part(team, true)) {
+        }
     }
     return NULL;
 }
@@ -144,8 +146,8 @@ static void start(struct msi_team *team) {
     while (team->n < most && !msi_thread_start(&team->threads[team->n], help, team)) team->n++;
 }
 
-/* Waits for the parts that other threads have taken. The caller has just done its last one. A thread is late if
- * the wait is longer than the job was until then. */
+/* Waits for the parts that other threads have taken. The caller has just done its last one. A thread is late
+ * if the wait is longer than the job was until then. */
 static void wait_for_all(struct msi_team *team, int parts, int64_t begun) {
     int64_t since = 0, now = 0;
     /* Acquires what the threads wrote, from do_part. */
@@ -160,7 +162,8 @@ static void wait_for_all(struct msi_team *team, int parts, int64_t begun) {
     bool late = since && now - since > LATE_NS + (since - begun);
     team->rest_ms = !late ? team->rest_ms / 2 : rest < REST_MOST_MS ? rest : REST_MOST_MS;
     if (late || atomic_load_explicit(&team->rest_until, memory_order_relaxed))
-        atomic_store_explicit(&team->rest_until, late ? now + team->rest_ms * 1000000 : 0, memory_order_relaxed);
+        atomic_store_explicit(&team->rest_until, late ? now + team->rest_ms * 1000000 : 0,
+                              memory_order_relaxed);
 }
 
 static void run_alone(int parts, msi_team_job job, void *context) {
@@ -181,7 +184,8 @@ void msi_team_run(struct msi_team *team, int parts, msi_team_job job, void *cont
     uint64_t turn = (atomic_load_explicit(&team->state, memory_order_relaxed) >> 32) + 1;
     atomic_store_explicit(&team->state, turn << 32 | (uint64_t)parts, memory_order_seq_cst);
     wake_one(team);
-    while (do_part(team, false)) {}
+    while (do_part(team, false)) {
+    }
     wait_for_all(team, parts, begun);
     atomic_store_explicit(&team->busy, false, memory_order_release);
 }

@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-    BURST = 4,         /* cells moved in one direction before the other is served */
-    CMA_STEP = 1 << 20, /* bytes that a thread reads by CMA before the other direction is served */
+    BURST = 4,             /* cells moved in one direction before the other is served */
+    CMA_STEP = 1 << 20,    /* bytes that a thread reads by CMA before the other direction is served */
     CMA_GRAIN = 512 << 10, /* that are worth a thread */
 };
 

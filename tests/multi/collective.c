@@ -82,12 +82,18 @@ static void read_option(int option) {
 
 static void read_options(int argc, char **argv) {
     static const struct option options[] = {
-        {"quick", no_argument, NULL, 'q'},       {"all", no_argument, NULL, 'a'},
-        {"soak", required_argument, NULL, 's'},  {"calls", required_argument, NULL, 'n'},
-        {"seed", required_argument, NULL, 'e'},  {"only", required_argument, NULL, 'o'},
-        {"dtype", required_argument, NULL, 'd'}, {"max-count", required_argument, NULL, 'm'},
-        {"case", required_argument, NULL, 'c'},  {"device", no_argument, NULL, 'g'},
-        {"verbose", no_argument, NULL, 'v'},     {"count", required_argument, NULL, 'k'},
+        {"quick", no_argument, NULL, 'q'},
+        {"all", no_argument, NULL, 'a'},
+        {"soak", required_argument, NULL, 's'},
+        {"calls", required_argument, NULL, 'n'},
+        {"seed", required_argument, NULL, 'e'},
+        {"only", required_argument, NULL, 'o'},
+        {"dtype", required_argument, NULL, 'd'},
+        {"max-count", required_argument, NULL, 'm'},
+        {"case", required_argument, NULL, 'c'},
+        {"device", no_argument, NULL, 'g'},
+        {"verbose", no_argument, NULL, 'v'},
+        {"count", required_argument, NULL, 'k'},
         {NULL, 0, NULL, 0},
     };
     suite.seed = 1;

@@ -1,5 +1,5 @@
-/* test_team.c - every part of a job is done once, by any of the team's threads, and a team that is busy or small
- * delays nobody. */
+/* test_team.c - every part of a job is done once, by any of the team's threads, and a team that is busy or
+ * small delays nobody. */
 #include "harness.h"
 
 #include "os/team.h"
@@ -135,8 +135,9 @@ static void rests(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_part_once), cmocka_unit_test(other_threads_come), cmocka_unit_test(two_users),
-        cmocka_unit_test(copies),          cmocka_unit_test(limits),             cmocka_unit_test(rests),
+        cmocka_unit_test(every_part_once), cmocka_unit_test(other_threads_come),
+        cmocka_unit_test(two_users),       cmocka_unit_test(copies),
+        cmocka_unit_test(limits),          cmocka_unit_test(rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

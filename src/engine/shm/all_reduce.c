@@ -24,8 +24,8 @@
 
 enum {
     CHUNK = 256 << 10,
-    STRIP = 64 << 10, /* of a direct part; the result is copied while it is in the cache */
-    GRAIN = 64,       /* elements, or units of a user-defined operation; parts begin at multiples */
+    STRIP = 64 << 10,      /* of a direct part; the result is copied while it is in the cache */
+    GRAIN = 64,            /* elements, or units of a user-defined operation; parts begin at multiples */
     TEAM_GRAIN = 16 << 10, /* bytes of a chunk or a strip that are worth a thread */
     TEAM_STRIPS = 4,       /* strips for each thread between two checks of the other ranks */
 };
@@ -99,7 +99,8 @@ static void reduce_local(const struct msi_shm_coll *coll, uint32_t round, struct
     struct chunk c = chunk_at(coll, round);
     int me = coll->region->rank;
     struct chunk s = share_of_part(coll, slice, c, me);
-    size_t at = (c.at + s.at) * coll->in.element, skip = (s.at - part_start(coll, c.n, me)) * coll->in.element;
+    size_t at = (c.at + s.at) * coll->in.element,
+           skip = (s.at - part_start(coll, c.n, me)) * coll->in.element;
     for (int r = 0; r < coll->region->size; r++)
         sources[r] = stage_cell(coll, r, round) + s.at * coll->in.element;
     sources[me] = coll->in.base + at;
@@ -178,7 +179,8 @@ static enum msi_advance advance_staged(struct msi_shm_coll *coll) {
         uint32_t t = coll->filled;
         if (t && !all_reached(coll, offsetof(struct msi_area, filled), msi_rounds_done(coll->seq, t)))
             return moved ? MSI_MOVED : MSI_BLOCKED;
-        if (t >= 2 && scan) msi_team_run(team, parts, run_fetch_scan, coll); /* before its cell is filled again */
+        if (t >= 2 && scan)
+            msi_team_run(team, parts, run_fetch_scan, coll); /* before its cell is filled again */
         msi_team_run(team, parts, run_round, coll);
         coll->peer = 0;
         coll->filled++;

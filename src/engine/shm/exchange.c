@@ -292,8 +292,8 @@ static bool has_filled(const struct msi_shm_coll *coll, int rank, uint32_t round
     if (msi_shm_slot(coll, rank)->mode != MSI_SLOT_BIG) return true;
     uint32_t rounds = rounds_for(coll, expected(coll, rank), MSI_SLOT_BIG),
              needed = round < rounds ? round + 1 : rounds;
-    return needed <= coll->drained || msi_shm_region_reached(&coll->region->areas[rank].filled,
-                                                             msi_rounds_done(coll->seq, needed));
+    return needed <= coll->drained ||
+           msi_shm_region_reached(&coll->region->areas[rank].filled, msi_rounds_done(coll->seq, needed));
 }
 
 /* Can the current round of a rank be read? */
@@ -359,10 +359,9 @@ static void read_round(void *context, int part, int parts) {
         bool direct = msi_shm_slot(coll, rank)->mode == MSI_SLOT_DIRECT;
         sources[rank] = (const char *)coll->sources[rank] + (direct ? (size_t)part * coll->chunk : 0);
         if (!direct)
-            sources[rank] = coll->region->areas[rank].big +
-                            (round % cells(coll) * msi_shm_blocks(coll) +
-                             msi_shm_part(coll, rank, coll->region->rank)) *
-                                coll->chunk;
+            sources[rank] = coll->region->areas[rank].big + (round % cells(coll) * msi_shm_blocks(coll) +
+                                                             msi_shm_part(coll, rank, coll->region->rank)) *
+                                                                coll->chunk;
         if (!coll->work->op.reducer) memcpy(target(coll, rank) + at, sources[rank], len);
     }
     if (coll->work->op.reducer) reduce_round(coll, round, sources);
