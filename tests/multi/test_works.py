@@ -54,14 +54,16 @@ class ProcessorTime(CollectiveTest):
             self.skipTest(f"other programs need the processors: polling for 400 ms used {polling} ms")
         return times
 
+    def follows_setting(self, hosts):
+        times = zip(*(self.used(spin_us, hosts) for spin_us in (1000000, 1, "auto")), strict=True)
+        # Waits for several works wake up every millisecond.
+        bounds = zip(times, ((2, 15), (2, 15), (1.5, 5)), strict=True)
+        return all(long > factor * max(short, auto) + more for (long, short, auto), (factor, more) in bounds)
+
     def test_setting(self):
         for hosts in (None, "ab"):
-            with self.subTest(hosts=hosts):
-                times = zip(*(self.used(spin_us, hosts) for spin_us in (1000000, 1, "auto")), strict=True)
-                # Waits for several works wake up every millisecond.
-                for (long, short, auto), (factor, more) in zip(times, ((2, 15), (2, 15), (1.5, 5)), strict=True):
-                    self.assertGreater(long, factor * short + more)
-                    self.assertGreater(long, factor * auto + more)
+            with self.subTest(hosts=hosts):  # other programs may take the processor during a wait
+                self.assertTrue(any(self.follows_setting(hosts) for attempt in range(4)))
 
 
 class BetweenHosts(Works):
