@@ -18,7 +18,7 @@ struct msi_group_count {
 /* Sets the group's number and where it is counted; false without memory. */
 static bool count_group(struct msi_world *world, mst_group *group, const uint64_t hash[2]) {
     size_t i = 0;
-    while (i < world->n_counts && memcmp(world->counts[i].hash, hash, sizeof world->counts[i].hash)) i++;
+    while (i < world->n_counts && memcmp(world->counts[i].hash, hash, sizeof world->counts[i].hash) != 0) i++;
     if (i == world->n_counts) {
         struct msi_group_count *counts = realloc(world->counts, (i + 1) * sizeof *counts);
         if (!counts) return false;

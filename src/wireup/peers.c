@@ -81,7 +81,8 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
         peers->region = own;
     else
         msi_shm_region_close(own);
-    if (peers->region) msi_endpoint_add_region(comm->config.endpoint, peers->region);
+    if (!peers->region) return st;
+    msi_endpoint_add_region(comm->config.endpoint, peers->region);
     if (st == MST_OK && local > 1) msi_shm_region_arrive(peers->region);
     return st;
 }

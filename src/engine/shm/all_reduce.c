@@ -217,19 +217,17 @@ static void reduce_strip(void *context, int part, int parts) {
     const struct msi_shm_coll *coll = strips->coll;
     const void *sources_of_thread[MSI_SHM_TEAM_RANKS],
         **sources = parts > 1 ? sources_of_thread : coll->sources;
-    void *targets_of_thread[MSI_SHM_TEAM_RANKS], **targets = parts > 1 ? targets_of_thread : coll->targets;
-    int me = coll->region->rank, n = coll->region->size;
+    int me = coll->region->rank, n = coll->region->size, next = (me + 1) % n;
     size_t from = (size_t)part * strips->per, left = strips->count - from,
            count = left < strips->per ? left : strips->per, skip = from * coll->in.element;
-    for (int r = 0; parts > 1 && r < n; r++) {
-        sources[r] = (const char *)coll->sources[r] + skip;
-        targets[r] = (char *)coll->targets[r] + skip;
-    }
+    char *own = (char *)coll->targets[me] + skip;
     /* The kernel fills one more output, unless it is an input too. */
-    int second = n > 1 && targets[(me + 1) % n] != sources[(me + 1) % n] ? (me + 1) % n : -1;
-    msi_shm_reduce(coll, sources, targets[me], second >= 0 ? targets[second] : NULL, count);
+    bool two = n > 1 && coll->targets[next] != coll->sources[next];
+    for (int r = 0; r < n; r++) sources[r] = (const char *)coll->sources[r] + skip;
+    msi_shm_reduce(coll, sources, own, two ? (char *)coll->targets[next] + skip : NULL, count);
     for (int r = 0; r < n; r++)
-        if (r != me && r != second) memcpy(targets[r], targets[me], count * coll->in.element);
+        if (r != me && !(two && r == next))
+            memcpy((char *)coll->targets[r] + skip, own, count * coll->in.element);
 }
 
 static enum msi_advance reduce_direct(struct msi_shm_coll *coll) {
