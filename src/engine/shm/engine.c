@@ -212,6 +212,12 @@ static bool progress(struct msi_comm *comm) {
 
 static bool waits_for(const struct mst_work *work, int rank) {
     const struct msi_shm_coll *coll = msi_shm_coll_of(work);
+    if (work->seq && coll->phase != MSI_ANNOUNCE) return coll->waits_for(coll, rank);
+    /* A rank that has left has done its part of what it began, also if this rank has not announced it yet. */
+    const struct msi_shm_region *region = msi_native(work->comm)->peers.region;
+    if (msi_native_has_left(work->comm, rank) &&
+        msi_shm_region_begun(region, rank, work->seq ? work->seq : region->seq + 1))
+        return false;
     return work->seq == 0 || coll->waits_for(coll, rank);
 }
 
