@@ -1,6 +1,7 @@
 /* collectives.c - the public collectives: check the arguments and describe the operation. */
 #include "api/api.h"
 #include "base/error.h"
+#include "group/prepared.h"
 
 static mst_status through_store(struct msi_call *call, const struct msi_wait *wait) {
     struct msi_op_trace trace = {0};
@@ -19,7 +20,9 @@ static mst_status through_store(struct msi_call *call, const struct msi_wait *wa
 
 static mst_status barrier(enum msi_kind kind, const mst_call *given) {
     struct msi_call call;
-    mst_status st = msi_call_open(kind, given, &call);
+    mst_status st;
+    if (msi_prepared_run(&(struct msi_args){.kind = kind}, given, &st)) return st;
+    st = msi_call_open(kind, given, &call);
     bool monitored = kind == MSI_KIND_MONITORED_BARRIER;
     if (st == MST_OK && monitored && !call.group->one_host && !call.options->work) {
         int timeout_ms = call.options->timeout_ms ? call.options->timeout_ms : msi_group_timeout(call.group);
@@ -30,6 +33,7 @@ static mst_status barrier(enum msi_kind kind, const mst_call *given) {
         msi_gate_leave(call.group);
         return st;
     }
+    if (st == MST_OK && !monitored && msi_call_now(&call, &(struct msi_args){.kind = kind}, &st)) return st;
     if (st == MST_OK) st = msi_call_alloc(&call, NULL);
     if (st != MST_OK) return msi_call_reject(&call, st);
     if (monitored) call.work->op.flags = MSI_SIGNED_MONITORED;
@@ -54,6 +58,14 @@ static mst_status submit(struct msi_call *call, void *out, const void *in, size_
     return msi_call_submit(call);
 }
 
+/* Describes the operation, whose arguments are checked, and runs it. */
+static mst_status run(struct msi_call *call, void *buf, const void *in, size_t count) {
+    mst_status st;
+    if (msi_call_now(call, &(struct msi_args){call->kind, buf, in, count, call->dtype}, &st)) return st;
+    st = msi_call_alloc(call, buf);
+    return st == MST_OK ? submit(call, buf, in, count) : msi_call_reject(call, st);
+}
+
 /* .in must be buf or must not overlap with it. */
 static mst_status check_in(const struct msi_call *call, const void *buf, size_t count) {
     uintptr_t in = (uintptr_t)call->options->in, out = (uintptr_t)buf;
@@ -64,16 +76,18 @@ static mst_status check_in(const struct msi_call *call, const void *buf, size_t 
 }
 
 mst_status mst_broadcast_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
+    struct msi_args args = {MSI_KIND_BROADCAST, buf, buf, count, dtype};
     struct msi_call call;
-    mst_status st = msi_call_open(MSI_KIND_BROADCAST, given, &call);
+    mst_status st;
+    if (msi_prepared_run(&args, given, &st)) return st;
+    st = msi_call_open(MSI_KIND_BROADCAST, given, &call);
     if (st == MST_OK) st = msi_call_tensor(&call, 1, count, dtype);
     if (st == MST_OK) st = msi_call_buffer("buf", buf, count);
     if (st == MST_OK) st = check_in(&call, buf, count);
     if (st == MST_OK) st = msi_call_root(&call);
-    if (st == MST_OK) st = msi_call_alloc(&call, buf);
     if (st != MST_OK) return msi_call_reject(&call, st);
     bool is_root = call.root == call.group->rank;
-    return submit(&call, buf, is_root && call.options->in ? call.options->in : buf, count);
+    return run(&call, buf, is_root && call.options->in ? call.options->in : buf, count);
 }
 
 /* all_reduce and, with a root, reduce. */
@@ -83,27 +97,35 @@ static mst_status reduce(struct msi_call *call, void *buf, size_t count, mst_dty
     if (st == MST_OK) st = check_in(call, buf, count);
     if (st == MST_OK && rooted) st = msi_call_root(call);
     if (st == MST_OK) st = msi_call_reducer(call, NULL, count);
-    if (st == MST_OK) st = msi_call_alloc(call, buf);
     if (st != MST_OK) return msi_call_reject(call, st);
-    return submit(call, buf, call->options->in ? call->options->in : buf, count);
+    return run(call, buf, call->options->in ? call->options->in : buf, count);
+}
+
+__attribute__((noinline)) static mst_status open_reduce(const struct msi_args *args, const mst_call *given) {
+    struct msi_call call;
+    mst_status st = msi_call_open(args->kind, given, &call);
+    bool rooted = args->kind == MSI_KIND_REDUCE;
+    return st == MST_OK ? reduce(&call, args->out, args->count, args->dtype, rooted)
+                        : msi_call_reject(&call, st);
+}
+
+static inline mst_status run_reduce(enum msi_kind kind, void *buf, size_t count, mst_dtype dtype,
+                                    const mst_call *given) {
+    struct msi_args args = {kind, buf, buf, count, dtype};
+    mst_status st;
+    return msi_prepared_run(&args, given, &st) ? st : open_reduce(&args, given);
 }
 
 mst_status mst_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
-    struct msi_call call;
-    mst_status st = msi_call_open(MSI_KIND_ALL_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_reject(&call, st);
+    return run_reduce(MSI_KIND_ALL_REDUCE, buf, count, dtype, given);
 }
 
 mst_status mst_inference_all_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
-    struct msi_call call;
-    mst_status st = msi_call_open(MSI_KIND_INFERENCE_ALL_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, false) : msi_call_reject(&call, st);
+    return run_reduce(MSI_KIND_INFERENCE_ALL_REDUCE, buf, count, dtype, given);
 }
 
 mst_status mst_reduce_with(void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
-    struct msi_call call;
-    mst_status st = msi_call_open(MSI_KIND_REDUCE, given, &call);
-    return st == MST_OK ? reduce(&call, buf, count, dtype, true) : msi_call_reject(&call, st);
+    return run_reduce(MSI_KIND_REDUCE, buf, count, dtype, given);
 }
 
 static mst_status scan(enum msi_kind kind, void *buf, size_t count, mst_dtype dtype, const mst_call *given) {
@@ -168,7 +190,8 @@ static mst_status submit_pair(struct msi_call *call, enum msi_kind kind, const s
     return submit(call, p->out, p->in, p->count);
 }
 
-static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_call *given) {
+__attribute__((noinline)) static mst_status open_pair(enum msi_kind kind, const struct pair *p,
+                                                      const mst_call *given) {
     struct msi_call call;
     const char *name = p->name ? p->name : msi_kind_names[kind];
     mst_status st = msi_call_open_as(p->alias ? p->alias : name, kind, given, &call);
@@ -184,10 +207,18 @@ static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_c
         st = msi_call_buffer("in", p->in, scatter ? all : p->count);
     if (st == MST_OK && kind == MSI_KIND_REDUCE_SCATTER_TENSOR) st = msi_call_reducer(&call, NULL, p->count);
     if (st == MST_OK && !rooted_elsewhere) st = msi_check_pair(&call, kind, p->out, p->in, p->count);
-    if (st == MST_OK) st = msi_call_alloc(&call, scatter ? p->out : p->in);
     if (st != MST_OK) return msi_call_reject(&call, st);
     call.name = name; /* in the profile */
-    return submit_pair(&call, kind, p);
+    struct msi_args args = {kind, p->out, p->in, p->count, p->dtype};
+    if (!call.options->counts && !p->name && !p->alias && msi_call_now(&call, &args, &st)) return st;
+    st = msi_call_alloc(&call, scatter ? p->out : p->in);
+    return st == MST_OK ? submit_pair(&call, kind, p) : msi_call_reject(&call, st);
+}
+
+static mst_status run_pair(enum msi_kind kind, const struct pair *p, const mst_call *given) {
+    struct msi_args args = {kind, p->out, p->in, p->count, p->dtype};
+    mst_status st;
+    return !p->name && !p->alias && msi_prepared_run(&args, given, &st) ? st : open_pair(kind, p, given);
 }
 
 mst_status mst_all_gather_into_tensor_with(void *out, const void *in, size_t count, mst_dtype dtype,

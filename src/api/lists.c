@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "group/prepared.h"
 
 /* Elements of a rank's block in all_gather and reduce_scatter. */
 static size_t count_of(const struct msi_call *call, int rank, size_t count) {
@@ -149,6 +150,8 @@ static mst_status all_to_all(struct msi_call *call, const struct exchange *x) {
     mst_status st = msi_call_blocks(call, to, x->count, x->dtype);
     if (st == MST_OK) st = msi_call_blocks(call, from, x->count, x->dtype);
     if (st == MST_OK) st = check_apart(call, x->out, x->in, x->count);
+    struct msi_args args = {call->kind, x->out, x->in, x->count, x->dtype};
+    if (st == MST_OK && !uneven && !x->outs && !x->ins && msi_call_now(call, &args, &st)) return st;
     if (st == MST_OK) st = msi_call_alloc(call, x->out ? x->out : x->outs ? x->outs[me] : NULL);
     if (st != MST_OK) return st;
     mst_backend_op *desc = &call->work->op.desc;
@@ -170,8 +173,11 @@ static bool any(const size_t *counts, int n) {
 
 mst_status mst_all_to_all_single_with(void *out, const void *in, size_t count, mst_dtype dtype,
                                       const mst_call *given) {
+    struct msi_args args = {MSI_KIND_ALL_TO_ALL_SINGLE, out, in, count, dtype};
     struct msi_call call;
-    mst_status st = msi_call_open(MSI_KIND_ALL_TO_ALL_SINGLE, given, &call);
+    mst_status st;
+    if (msi_prepared_run(&args, given, &st)) return st;
+    st = msi_call_open(MSI_KIND_ALL_TO_ALL_SINGLE, given, &call);
     if (st != MST_OK) return msi_call_reject(&call, st);
     const size_t *to = call.options->in_splits, *from = call.options->out_splits;
     int n = call.group->size;

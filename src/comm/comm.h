@@ -160,7 +160,6 @@ struct mst_work {
     struct msi_wait
         wait; /* its deadline is set when the clock is first read: a short operation never reads it */
     struct msi_op_trace op_trace;
-    struct msi_file_tail tail; /* of the last operation that used this struct */
 
     struct msi_list node; /* in one list of the communicator */
     struct msi_comm *comm;
@@ -236,6 +235,8 @@ mst_status msi_comm_check(struct msi_comm *comm);
  */
 mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel, const char *name,
                              struct mst_work **work);
+/* Signs its description, which is complete: a collective. */
+void msi_comm_sign(struct mst_work *work);
 /* Copies the arrays of the description, so that the caller need not keep them. */
 void msi_comm_copy_arrays(struct mst_work *work);
 /* What an operation is, or the one that it was used for last. */
@@ -284,6 +285,22 @@ bool msi_comm_message_now(struct msi_comm *comm, struct msi_op *op);
 /* The number of a message that msi_comm_message_now has transferred: see prof/record/message_seq.h. Called
  * once, and only while profiling. */
 uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_op *op);
+
+/*
+ * A small blocking collective without an operation, in steps. enter_now takes the lock, if nothing else is
+ * under way and the engine has a fast path. gate: the flag of msi_comm_claim, which must be free. sign_now signs
+ * a description, once for any number of calls; false: it does not suit. begin_now announces the call; false: nothing has happened, and
+ * an operation is needed. finish_now spins for a moment; true: the collective is over. False: continue returns
+ * the operation that continues it, and run_begun runs that to its end and releases the lock.
+ */
+bool msi_comm_enter_now(struct msi_comm *comm, const _Atomic bool *gate);
+void msi_comm_leave_now(struct msi_comm *comm);
+bool msi_comm_sign_now(struct msi_comm *comm, struct msi_op *op);
+bool msi_comm_begin_now(struct msi_comm *comm, const struct msi_op *op);
+bool msi_comm_finish_now(struct msi_comm *comm, const struct msi_op *op);
+struct mst_work *msi_comm_continue(struct msi_comm *comm, const struct msi_op *op, int timeout_ms,
+                                   mst_cancel *cancel);
+mst_status msi_comm_run_begun(struct mst_work *work);
 
 /* These join the ranks of the group first, if they have not been joined. */
 /* Runs the operation to its end, and releases it. */

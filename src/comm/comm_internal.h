@@ -80,6 +80,7 @@ struct msi_comm {
     } abort;
     struct msi_comm_lists ops;
     struct msi_checked_calls checked;
+    struct msi_file_tail tail;          /* of the last call's file name */
     uint32_t recent[MSI_RECENT];        /* as in struct msi_waiting, where ranks report waits in the store */
     struct msi_message_seq message_seq; /* numbers of messages, while profiling */
 

@@ -53,12 +53,17 @@ struct msi_engine {
     mst_status (*begin)(struct mst_work *work);
 
     /*
-     * The fast path of a small blocking collective, called before the operation is queued and only without a
-     * lock. MSI_DONE: it is over and nothing else needs to be done. Else it goes through the queue;
-     * work->begun says whether it has begun. Optional.
+     * The fast path of a small blocking collective, which needs no operation; nothing else is under way.
+     * suits_now tells whether a description suits it, but for its buffers. begin_now announces it; false:
+     * nothing has happened, and it goes through the queue. finish_now spins for a moment; true: it is over.
+     * Else resume makes the operation, whose description is complete, continue it, before it is queued. All of
+     * them or none.
      */
-    enum msi_advance (*try_now)(struct mst_work *work);
-    /* The same for a blocking message that needs no operation. False: nothing has happened. Optional. */
+    bool (*suits_now)(const struct msi_comm *comm, const struct msi_op *op);
+    bool (*begin_now)(struct msi_comm *comm, const struct msi_op *op);
+    bool (*finish_now)(struct msi_comm *comm, const struct msi_op *op);
+    void (*resume)(struct mst_work *work);
+    /* The same for a blocking message. False: nothing has happened. Optional. */
     bool (*message_now)(struct msi_comm *comm, struct msi_op *op);
 
     /*

@@ -6,6 +6,10 @@
 #include "comm/comm_internal.h"
 #include "prof/flight/dump.h"
 
+void msi_comm_sign(struct mst_work *work) {
+    msi_op_sign(&work->op, &work->comm->tail, work->comm->size);
+}
+
 void msi_comm_finish_op(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     work->done = true;

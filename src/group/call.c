@@ -86,10 +86,10 @@ __attribute__((noinline)) static unsigned given_options(const mst_call *o) {
            bit(o->sender, SENDER) | bit(o->message, MESSAGE) | bit(o->dtypes, DTYPES);
 }
 
-/* Are all options of single calls zero, except .op, .root and .tag where the kind uses them? */
+/* Are all options of single calls zero, except .op, .root, .in and .tag where the kind uses them? */
 static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
     unsigned used = used_options[kind];
-    uintptr_t rare = (uintptr_t)o->in | (uintptr_t)o->counts | (uintptr_t)o->in_splits |
+    uintptr_t rare = (uintptr_t)(used & IN ? NULL : o->in) | (uintptr_t)o->counts | (uintptr_t)o->in_splits |
                      (uintptr_t)o->out_splits | (uintptr_t)o->sender | (uintptr_t)o->message |
                      (uintptr_t)o->dtypes;
     unsigned flags = (unsigned)o->deterministic | (unsigned)o->wait_all_ranks;
@@ -163,8 +163,8 @@ mst_status msi_call_open_as(const char *name, enum msi_kind kind, const mst_call
         call->name = whole->name;
         msi_call_begin(whole->name, &call->options->site, call->group->world->rank);
     }
-    if (gives_only_usual(kind, call->options) && call->options->timeout_ms >= 0) return MST_OK;
-    return msi_call_check_options(name, kind, call->options);
+    call->usual = gives_only_usual(kind, call->options) && call->options->timeout_ms >= 0;
+    return call->usual ? MST_OK : msi_call_check_options(name, kind, call->options);
 }
 
 mst_status msi_call_tensor(struct msi_call *call, size_t n, size_t count, mst_dtype dtype) {
@@ -235,7 +235,7 @@ __attribute__((noinline, cold)) static mst_status find_user_op(struct msi_call *
 mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count) {
     mst_op op = call->options->op;
     if ((unsigned)op >= MST_OP_COUNT) return find_user_op(call, counts, count);
-    call->reducer = msi_reducer_get(call->dtype, op);
+    call->reducer = counts ? msi_reducer_get(call->dtype, op) : msi_reducer_for(call->dtype, op, count);
     if (call->reducer) return MST_OK;
     return msi_fail(MST_ERR_INVALID, NULL, "%s is not defined for %s", mst_op_name(op),
                     mst_dtype_name(call->dtype));
@@ -305,12 +305,6 @@ mst_status msi_gate_enter(mst_group *group) {
     return msi_comm_claim(comm, &group->gate.held) ? MST_OK : st;
 }
 
-/* Without the lock: an operation uses it for all that other threads may see. */
-static inline void open_gate(mst_group *group) {
-    atomic_store_explicit(&group->gate.work, NULL, memory_order_relaxed);
-    atomic_store_explicit(&group->gate.held, false, memory_order_relaxed);
-}
-
 void msi_gate_leave(mst_group *group) {
     struct msi_comm *comm;
     mst_memory memory;
@@ -318,7 +312,7 @@ void msi_gate_leave(mst_group *group) {
     if (msi_group_comm(group, NULL, &comm, &memory) == MST_OK)
         msi_comm_unclaim(comm, &group->gate.held);
     else
-        open_gate(group);
+        msi_gate_open(group);
 }
 
 /* Gets call->work and enters the gate, if the call needs that. *busy: another thread is in a collective. */
@@ -368,9 +362,7 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     if (busy) st = alloc_again(call, buffer, &memory);
     if (st != MST_OK) return st;
     struct msi_op *op = &call->work->op;
-    /* Loaded by find_holder, which has had the communicator's lock since the work was made. */
-    if (!msi_call_is_message(call))
-        atomic_store_explicit(&call->group->gate.work, call->work, memory_order_relaxed);
+    if (!msi_call_is_message(call)) msi_gate_set_work(call->group, call->work);
     msi_op_set_call(op, call->kind);
     op->site = o->site;
     op->deterministic = o->deterministic || call->user; /* reduces in rank order */
@@ -421,10 +413,10 @@ __attribute__((noinline)) static mst_status go_watched(struct msi_call *call, un
 mst_status msi_call_submit(struct msi_call *call) {
     struct msi_op *op = &call->work->op;
     call->op = op;
-    if (!msi_op_is_message(op)) msi_op_sign(op, &call->work->tail, call->group->size);
+    if (!msi_op_is_message(op)) msi_comm_sign(call->work);
     unsigned watch = msi_sinks_on();
     mst_status st = watch ? go_watched(call, watch) : go(call);
-    if (call->gated) open_gate(call->group);
+    if (call->gated) msi_gate_open(call->group);
     return st;
 }
 

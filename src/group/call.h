@@ -20,6 +20,7 @@ struct msi_call {
     int root;                          /* group rank, also of a message's peer; -1: none */
     bool gated;                        /* it has entered the group's gate */
     bool variable;                     /* message: only the sender knows its length */
+    bool usual;                        /* it has none of the rare options */
     const struct msi_op *op;           /* its description, once there is one */
     uint64_t number;                   /* of a message that is issued; MSI_FLIGHT_NO_NUMBER before */
     uint64_t entered;                  /* tick; 0: not looked at yet */
@@ -49,6 +50,16 @@ static inline uint64_t msi_count_up(_Atomic uint64_t *count) {
  */
 mst_status msi_gate_enter(mst_group *group);
 void msi_gate_leave(mst_group *group);
+/* Its operation. Loaded by a thread that finds the gate held, and that has had the communicator's lock since
+ * the work was made. */
+static inline void msi_gate_set_work(mst_group *group, struct mst_work *work) {
+    atomic_store_explicit(&group->gate.work, work, memory_order_relaxed);
+}
+/* msi_gate_leave without the lock: the operation uses it for all that other threads may see. */
+static inline void msi_gate_open(mst_group *group) {
+    msi_gate_set_work(group, NULL);
+    atomic_store_explicit(&group->gate.held, false, memory_order_relaxed);
+}
 
 /* The default world, which a NULL group stands for; NULL if there is none. */
 mst_group *msi_default_world(void);

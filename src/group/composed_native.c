@@ -54,7 +54,7 @@ static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
     inner->desc = *op;
     inner->call = msi_op_call_of(op->kind);
     inner->reducer = msi_kind_reduces(op->kind) ? msi_reducer_get(op->dtype, op->op) : NULL;
-    if (!msi_op_is_message(inner)) msi_op_sign(inner, &work->tail, engine->comm->size);
+    if (!msi_op_is_message(inner)) msi_comm_sign(work);
     op->request = work;
     return msi_comm_begin_here(work);
 }

@@ -148,6 +148,7 @@ void msi_group_free(mst_group *group) {
     if (group->rank >= 0) msi_flight_group_remove(group->flight); /* after its works have ended */
     msi_store_free(group->store);
     free(group->acknowledged);
+    free(group->prepared);
     free(group->comms);
     free(group->desc);
     free(group->ranks);

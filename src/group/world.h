@@ -109,6 +109,7 @@ struct mst_group {
     bool ascending;         /* the ranks are; only mst_split_group orders them otherwise */
     _Atomic int timeout_ms; /* read and written by msi_group_timeout and msi_group_set_timeout */
     struct msi_group_gate gate;
+    struct msi_prepared_calls *prepared;  /* prepared.h; NULL before the first */
     _Atomic uint64_t operations;          /* collectives begun; the same on all ranks */
     _Atomic uint64_t messages;            /* messages begun, about; differs between ranks */
     uint64_t barriers;                    /* barriers through the store */

@@ -90,6 +90,11 @@ const struct msi_reducer *msi_reducer_get(mst_dtype dtype, mst_op op) {
     return look_up(best(), dtype, op);
 }
 
+const struct msi_reducer *msi_reducer_for(mst_dtype dtype, mst_op op, size_t count) {
+    enum { FEW = 4, SCALAR = sizeof names / sizeof *names - 2 };
+    return look_up(count <= FEW ? SCALAR : best(), dtype, op);
+}
+
 const char *const *msi_reduce_variants(void) {
     return names + best();
 }

@@ -40,6 +40,8 @@ struct msi_reducer {
 
 /* Returns the reducer, or NULL if the dtype does not support op. Cheap: a table look-up. */
 const struct msi_reducer *msi_reducer_get(mst_dtype dtype, mst_op op);
+/* The one that is fastest for so few elements. */
+const struct msi_reducer *msi_reducer_for(mst_dtype dtype, mst_op op, size_t count);
 /* Fills out with the identity of op: x op identity = x. dtype must support op. User-defined: does nothing. */
 void msi_reduce_identity(mst_dtype dtype, mst_op op, void *out, size_t count);
 

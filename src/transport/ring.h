@@ -6,7 +6,8 @@
  *
  * The head of a cell holds the cell's number and length. The sender writes it last, so that a receiver that
  * reads the expected number also sees the bytes. A small message is in the cache line of the head and costs
- * one cache line transfer. Messages are not acknowledged: the receiver counts the cells that it has emptied,
+ * one cache line transfer. A longer one begins two lines further: a receiver that polls the head makes the
+ * processor fetch the line beside it, too, which the sender would have to take back. Messages are not acknowledged: the receiver counts the cells that it has emptied,
  * on a line of its own and a few at a time. The sender reads this count only when it has filled all cells
  * that it knows to be free.
  *
@@ -34,8 +35,7 @@ enum {
     MSI_RING_CELLS = 16,      /* cells in use … */
     MSI_RING_CELLS_WIDE = 66, /* … and for large messages on oversubscribed processors */
     MSI_CELL_BYTES = 16384,
-    MSI_CELL_SMALL = 56,                  /* bytes that fit into the first 64 … */
-    MSI_CELL_NEAR = 120,                  /* … and into the first 128 bytes of a cell */
+    MSI_CELL_SMALL = 56,                  /* bytes that fit beside the head */
     MSI_RING_REPORT = MSI_RING_CELLS / 8, /* the receiver reports so many emptied cells together */
 };
 
@@ -47,11 +47,11 @@ enum {
 };
 _Static_assert((int)MSI_CELL_BYTES < (int)MSI_CELL_RENDEZVOUS, "a length does not overlap the flags");
 
-/* Up to MSI_CELL_NEAR bytes begin directly after the head, more at the next line, where copying is faster. */
 struct msi_cell {
     _Atomic uint64_t head; /* number << MSI_CELL_NUMBER_SHIFT | flags | length */
-    char bytes[MSI_CELL_SMALL + MSI_CELL_BYTES];
-    char pad[64]; /* cells at multiples of 4 KiB would map to the same cache sets */
+    char small[MSI_CELL_SMALL];
+    char pad[MSI_RING_LINE - 64]; /* also: cells at multiples of 4 KiB would map to the same cache sets */
+    char bytes[MSI_CELL_BYTES];
 };
 
 /* Zeros are an empty ring. */
@@ -63,7 +63,7 @@ struct msi_ring {
 
 _Static_assert(sizeof(_Atomic uint64_t) == 8, "atomics are plain words");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these: 64 bits without a lock");
-_Static_assert(offsetof(struct msi_cell, bytes) == 8 && sizeof(struct msi_cell) == 16512, "layout of a cell");
+_Static_assert(offsetof(struct msi_cell, bytes) == 128 && sizeof(struct msi_cell) == 16512, "layout of a cell");
 _Static_assert(sizeof(struct msi_cell) % MSI_RING_LINE == 0 && sizeof(struct msi_cell) % 4096 != 0,
                "cells are aligned and in different cache sets");
 _Static_assert(offsetof(struct msi_ring, cells) == MSI_RING_LINE, "cells begin on their own line");
@@ -86,7 +86,7 @@ struct msi_ring_in {
 
 /* Where a cell has its bytes if it has len of them. */
 static inline char *msi_cell_bytes(struct msi_cell *cell, size_t len) {
-    return len > MSI_CELL_NEAR ? cell->bytes + MSI_CELL_SMALL : cell->bytes;
+    return len > MSI_CELL_SMALL ? cell->bytes : cell->small;
 }
 
 /* The sender's next cell. It may be written if msi_ring_has_room. */
@@ -103,6 +103,16 @@ static inline bool msi_ring_has_room(const struct msi_ring_out *out) {
 static inline uint64_t msi_ring_emptied(const struct msi_ring_out *out) {
     /* Acquires what msi_ring_close released: the receiver has read these cells and offered buffers. */
     return atomic_load_explicit(&out->ring->emptied, memory_order_seq_cst);
+}
+
+/* Fetches the next cell, if it is free, for writing a message of that length. */
+static inline void msi_ring_fetch_next(const struct msi_ring_out *out, size_t len) {
+    enum { CACHE_LINE = 64, MOST = 1 << 10 };
+    const struct msi_cell *cell = msi_ring_next(out);
+    if (!msi_ring_has_room(out)) return;
+    __builtin_prefetch(cell, 1);
+    for (size_t at = 0; len > MSI_CELL_SMALL && at < len && at < MOST; at += CACHE_LINE)
+        __builtin_prefetch(cell->bytes + at, 1);
 }
 
 /* Updates the number of free cells. Returns false if the receiver reports an impossible number. */

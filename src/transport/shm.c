@@ -86,7 +86,7 @@ static void fill_cell(struct shm *shm) {
 static void send_offer(struct shm *shm) {
     const struct msi_transfer *first = msi_link_first(&shm->link.sends);
     struct msi_rendezvous_offer offer = {(uintptr_t)first->data, first->len};
-    memcpy(msi_ring_next(&shm->out)->bytes, &offer, sizeof offer);
+    memcpy(msi_ring_next(&shm->out)->small, &offer, sizeof offer);
     publish(shm, MSI_CELL_RENDEZVOUS | sizeof offer);
     shm->offer = shm->out.filled;
 }
@@ -123,7 +123,7 @@ static bool open_cell(struct shm *shm) {
         len == (MSI_CELL_RENDEZVOUS | sizeof(struct msi_rendezvous_offer)) && shm->rendezvous.tried;
     if (shm->in_peer) {
         struct msi_rendezvous_offer offer;
-        memcpy(&offer, cell->bytes, sizeof offer);
+        memcpy(&offer, cell->small, sizeof offer);
         shm->from = offer.from;
         shm->len = offer.bytes;
     } else if (len <= MSI_CELL_BYTES) {
@@ -265,6 +265,7 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
     memcpy(to, head, head_len);
     if (body_len) memcpy(to + head_len, body, body_len);
     publish(shm, head_len + body_len);
+    msi_ring_fetch_next(&shm->out, head_len + body_len);
     return true;
 }
 

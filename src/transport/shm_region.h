@@ -5,6 +5,7 @@
  *
  *   head            which ranks sleep
  *   area of rank 0  slots: one per operation, used cyclically, with small payloads inside
+ *                   calls: the signature of the operation in each slot, read only for error messages
  *                   filled, drained: the progress of this rank in a large operation
  *                   gave_up: the operation that it has given up, and why
  *                   left: it has destroyed the group; waits: it waits for others itself; cause: the
@@ -36,7 +37,7 @@
 
 enum {
     MSI_SLOTS = 8,
-    MSI_SLOT_PAYLOAD = 72,
+    MSI_SLOT_PAYLOAD = 48, /* with the flag one cache line */
     MSI_SMALL_CELLS = MSI_SLOTS, /* a cell is free when its slot is (rule 4) */
     MSI_SMALL_CELL = 16 << 10,
     MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it needs */
@@ -59,11 +60,11 @@ struct msi_call_signature {
 };
 _Static_assert(sizeof(struct msi_call_signature) == 40, "processes share its layout");
 
+/* Flag and payload travel in one cache line: a second one would be fetched while it is being written. */
 struct msi_slot {
-    _Alignas(MSI_LINE) _Atomic uint64_t flag; /* number << 32 | signature */
+    _Alignas(MSI_LINE) _Atomic uint64_t flag; /* number << 32 | hash of the signature */
     uint32_t mode;
     uint32_t history; /* hash of the signatures of all earlier operations */
-    struct msi_call_signature signature;
     union {
         unsigned char bytes[MSI_SLOT_PAYLOAD];
         struct {
@@ -86,6 +87,7 @@ _Static_assert(sizeof(struct msi_offer) == 16, "processes share these");
 
 struct msi_area {
     struct msi_slot slots[MSI_SLOTS];
+    _Alignas(MSI_LINE) struct msi_call_signature calls[MSI_SLOTS];
     _Alignas(MSI_LINE) _Atomic uint64_t filled;  /* number << 24 | rounds whose cells are filled */
     _Alignas(MSI_LINE) _Atomic uint64_t drained; /* number << 24 | rounds that this rank has read */
     _Alignas(MSI_LINE) _Atomic uint64_t wake_fd; /* pid << 32 | descriptor + 1 of this rank's pipe; 0: none */

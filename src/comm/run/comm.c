@@ -283,6 +283,20 @@ mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *
     return MST_OK;
 }
 
+struct mst_work *msi_comm_continue(struct msi_comm *comm, const struct msi_op *op, int timeout_ms,
+                                   mst_cancel *cancel) {
+    struct mst_work *work = spare_op(comm); /* there is one: msi_comm_begin_now has looked */
+    clear(work, timeout_ms, cancel);
+    work->op.desc = op->desc;
+    work->op.call = op->call;
+    work->op.name = op->name;
+    work->op.site = op->site;
+    work->op.reducer = op->reducer;
+    work->op.signature = op->signature;
+    work->op.hash = op->hash;
+    return work;
+}
+
 mst_status msi_comm_open(struct msi_comm *comm, int timeout_ms, mst_cancel *cancel) {
     struct mst_work *work;
     mst_status st = msi_comm_alloc_op(comm, timeout_ms, cancel, "the opening of its backend", &work);

@@ -140,23 +140,65 @@ static mst_status run_alone(struct mst_work *work) {
     return st;
 }
 
+/* Runs an operation that is in no list to its end, and releases it and the lock. */
 static mst_status run_here(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
-    enum msi_advance got = MSI_BLOCKED;
-    if (comm->engine->try_now && !msi_op_is_message(&work->op)) got = comm->engine->try_now(work);
-    if (got == MSI_DONE) {
-        msi_comm_trace_end(work);
-        msi_list_push(&comm->ops.spare, &work->node); /* it was in no list */
-        msi_comm_unlock(comm);
-        return MST_OK;
-    }
-    if (work->begun) msi_op_trace_start(&work->op_trace);
     mst_status st = begin(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
-    if (got == MSI_FAILED) msi_comm_fail_fault(work);
     st = run_alone(work);
     msi_comm_unlock(comm);
     return msi_comm_hand_out(comm, st);
+}
+
+mst_status msi_comm_run_begun(struct mst_work *work) {
+    work->comm->engine->resume(work);
+    msi_op_trace_start(&work->op_trace);
+    return run_here(work);
+}
+
+/* The fast path of a collective that has an operation. False: nothing has happened. */
+static bool run_now(struct mst_work *work, mst_status *status) {
+    struct msi_comm *comm = work->comm;
+    const struct msi_engine *engine = comm->engine;
+    if (!engine->begin_now || msi_op_is_message(&work->op) || !msi_list_empty(&comm->ops.queue) ||
+        !engine->suits_now(comm, &work->op) || !engine->begin_now(comm, &work->op))
+        return false;
+    if (!engine->finish_now(comm, &work->op)) {
+        *status = msi_comm_run_begun(work);
+        return true;
+    }
+    msi_comm_trace_end(work);
+    msi_list_push(&comm->ops.spare, &work->node); /* it was in no list */
+    msi_comm_unlock(comm);
+    *status = MST_OK;
+    return true;
+}
+
+bool msi_comm_enter_now(struct msi_comm *comm, const _Atomic bool *gate) {
+    if (!comm->engine->begin_now || !msi_lock_try(&comm->lock)) return false;
+    bool free = comm->joined && !comm->threaded && comm->failure.status == MST_OK &&
+                msi_list_empty(&comm->ops.queue) && !msi_list_empty(&comm->ops.spare) &&
+                !atomic_load_explicit(gate, memory_order_relaxed) && !msi_comm_in_callback();
+    if (!free) msi_comm_unlock(comm);
+    return free;
+}
+
+void msi_comm_leave_now(struct msi_comm *comm) {
+    msi_comm_unlock(comm);
+}
+
+bool msi_comm_sign_now(struct msi_comm *comm, struct msi_op *op) {
+    if (!comm->engine->suits_now(comm, op)) return false;
+    msi_op_sign(op, &comm->tail, comm->size);
+    return true;
+}
+
+bool msi_comm_begin_now(struct msi_comm *comm, const struct msi_op *op) {
+    return comm->engine->begin_now(comm, op);
+}
+
+bool msi_comm_finish_now(struct msi_comm *comm, const struct msi_op *op) {
+    return comm->engine->finish_now(comm, op);
 }
 
 bool msi_comm_message_now(struct msi_comm *comm, struct msi_op *op) {
@@ -193,7 +235,7 @@ mst_status msi_comm_run(struct mst_work *work) {
                     : comm->joined         ? MST_OK
                                            : msi_comm_join(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
-    if (!comm->threaded) return run_here(work);
+    if (!comm->threaded) return run_now(work, &st) ? st : run_here(work);
     st = submit(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     st = wait_threaded(work);
@@ -330,7 +372,7 @@ static void count_rejected(struct mst_work *work, const char *text) {
     struct msi_rejected post = *rejected;
     work->op.flags = MSI_SIGNED_REJECTED;
     work->abandoned = true;
-    msi_op_sign(&work->op, &work->tail, comm->size);
+    msi_comm_sign(work);
     msi_comm_unlock(comm);
     msi_rejection_post(comm, &post); /* before ranks that see the rejection look for the reason */
     msi_comm_lock(comm);

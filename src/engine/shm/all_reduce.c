@@ -294,8 +294,7 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
     slot->direct.in = coll->in_where;
     slot->direct.out = coll->out_where;
-    msi_shm_announce(coll, slot,
-                     coll->in_where.number && coll->out_where.number ? MSI_SLOT_DIRECT : MSI_SLOT_BIG);
+    msi_shm_announce(coll, coll->in_where.number && coll->out_where.number ? MSI_SLOT_DIRECT : MSI_SLOT_BIG);
     coll->phase = MSI_MEET;
     return MSI_MOVED;
 }

@@ -10,8 +10,7 @@
 enum { SPINS = 4000 };
 
 static size_t state_bytes(const struct msi_comm *comm) {
-    (void)comm;
-    return sizeof(struct msi_shm);
+    return sizeof(struct msi_shm) + (size_t)comm->size * sizeof(void *);
 }
 
 static size_t op_bytes(const struct msi_comm *comm) {
@@ -36,10 +35,7 @@ static void close_engine(struct msi_comm *comm) {
     msi_native_close(comm);
 }
 
-struct shape {
-    bool parts, src_is_root, dst_is_root;
-};
-static const struct shape shapes[MST_KIND_COUNT] = {
+const struct msi_shm_shape msi_shm_shapes[MST_KIND_COUNT] = {
     [MST_KIND_BROADCAST] = {.src_is_root = true}, [MST_KIND_SCATTER] = {.src_is_root = true, .parts = true},
     [MST_KIND_GATHER] = {.dst_is_root = true},    [MST_KIND_REDUCE] = {.dst_is_root = true},
     [MST_KIND_REDUCE_SCATTER] = {.parts = true},  [MST_KIND_ALL_TO_ALL] = {.parts = true},
@@ -79,7 +75,7 @@ static void op_init(struct mst_work *work) {
 /* Derives the shape of the exchange from the operation. */
 static void derive(struct msi_shm_coll *coll) {
     const mst_backend_op *desc = &coll->work->op.desc;
-    const struct shape *shape = &shapes[desc->kind];
+    const struct msi_shm_shape *shape = &msi_shm_shapes[desc->kind];
     coll->region = msi_native(coll->work->comm)->peers.region;
     coll->parts = shape->parts;
     coll->src_rank = shape->src_is_root ? desc->root : -1;
@@ -96,39 +92,18 @@ static size_t flat_most(int ranks) {
     return ((size_t)512 << 10) / ((size_t)ranks * (size_t)ranks);
 }
 
-static bool is_large_reduction(const struct mst_work *work) {
-    const struct msi_op *op = &work->op;
-    int ranks = work->comm->size;
+bool msi_shm_is_large_reduction(const struct msi_op *op, int ranks) {
     mst_kind kind = op->desc.kind;
     bool whole = kind == MST_KIND_ALL_REDUCE || kind == MST_KIND_REDUCE || kind >= MST_KIND_SCAN;
     return whole && ranks > 1 && msi_op_bytes(op) > flat_most(ranks);
 }
 
-/* Does a rank wait for some of the other ranks only? */
-static bool is_rooted(const struct msi_shm_coll *coll) {
-    return coll->src_rank >= 0 || coll->dst_rank >= 0;
-}
-
-/* The fast path: begins an exchange, and spins until the other ranks have arrived. */
-static enum msi_advance try_now(struct mst_work *work) {
-    const struct msi_comm *comm = work->comm;
+static void resume(struct mst_work *work) {
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
-    const struct msi_native *native = msi_native(comm);
-    if (!native->peers.all_here || native->pending.n || !msi_list_empty(&comm->ops.queue) ||
-        is_large_reduction(work))
-        return MSI_BLOCKED;
     derive(coll);
-    if (is_rooted(coll) && msi_comm_must_compare(comm, &work->op)) return MSI_BLOCKED;
-    if (!msi_shm_begin_now(coll)) return MSI_BLOCKED;
-    enum msi_advance got = msi_shm_look_now(coll);
-    for (uint32_t left = msi_comm_spins(comm); got == MSI_BLOCKED && left > 0; left--) {
-        msi_relax();
-        got = msi_shm_look_now(coll);
-    }
+    msi_shm_resume(coll);
     work->seq = coll->seq;
-    work->begun = got != MSI_DONE;
-    if (got == MSI_BLOCKED || got == MSI_MOVED) msi_shm_resume(coll);
-    return got;
+    work->begun = true;
 }
 
 /*
@@ -152,8 +127,7 @@ static void announce_pending(struct msi_comm *comm) {
     struct msi_shm_region *region = msi_native(comm)->peers.region;
     for (; pending->n && msi_shm_region_may_announce(region, region->seq + 1); msi_pending_remove(pending)) {
         const struct msi_pending_call *call = pending->calls;
-        struct msi_slot *slot = &msi_shm_region_own(region)->slots[(region->seq + 1) % MSI_SLOTS];
-        msi_shm_announce_call(region, slot, MSI_SLOT_NOTHING, &call->signature, call->hash);
+        msi_shm_announce_call(region, MSI_SLOT_NOTHING, &call->signature, call->hash);
     }
 }
 
@@ -170,7 +144,7 @@ static enum msi_advance step(struct mst_work *work) {
         announce_pending(work->comm);
         if (msi_native(work->comm)->pending.n) return MSI_BLOCKED;
         derive(coll);
-        if (is_large_reduction(work))
+        if (msi_shm_is_large_reduction(&work->op, work->comm->size))
             msi_shm_all_reduce(coll);
         else
             msi_shm_exchange(coll);
@@ -234,7 +208,7 @@ static int missing(const struct mst_work *work, int *ranks, int max) {
 static const struct msi_call_signature *signature_of(const struct mst_work *work, int rank) {
     uint64_t seq = work->fault.seq ? work->fault.seq : work->seq;
     if (rank == work->comm->rank && seq == work->seq) return &work->op.signature;
-    return &msi_native(work->comm)->peers.region->areas[rank].slots[seq % MSI_SLOTS].signature;
+    return &msi_native(work->comm)->peers.region->areas[rank].calls[seq % MSI_SLOTS];
 }
 
 /* Writes the rank that a failed rank blames, and what the blamed rank called, if that differs from the
@@ -243,15 +217,14 @@ static const char *show_blamed(const struct msi_comm *comm, int rank, uint64_t s
                                char *out, size_t size) {
     char what[200];
     const struct msi_shm_region *region = msi_native(comm)->peers.region;
-    const struct msi_slot *slot = &region->areas[rank].slots[seq % MSI_SLOTS];
+    const struct msi_call_signature *called = &region->areas[rank].calls[seq % MSI_SLOTS];
     if (rank == comm->rank)
         snprintf(out, size, "this rank");
     else
         msi_comm_show(comm, rank, out, size);
     size_t used = strlen(out);
     if (status == MST_ERR_MISMATCH && msi_shm_region_begun(region, rank, seq))
-        snprintf(out + used, size - used, " called %s",
-                 msi_call_signature_show(&slot->signature, what, sizeof what));
+        snprintf(out + used, size - used, " called %s", msi_call_signature_show(called, what, sizeof what));
     return out;
 }
 
@@ -259,7 +232,7 @@ static const char *show_blamed(const struct msi_comm *comm, int rank, uint64_t s
 static const struct msi_call_signature *signature_here(const struct msi_comm *comm,
                                                        const struct mst_work *own, uint64_t seq) {
     if (own->seq == seq) return &own->op.signature;
-    return &msi_shm_region_own(msi_native(comm)->peers.region)->slots[seq % MSI_SLOTS].signature;
+    return &msi_shm_region_own(msi_native(comm)->peers.region)->calls[seq % MSI_SLOTS];
 }
 
 /* The number and hash of the call that a rank has announced in the slot of that operation. */
@@ -295,7 +268,8 @@ static bool find_rejection(struct msi_comm *comm, const struct mst_work *own, ui
 static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
     char who[200], what[200], here[200], blamed[400];
     uint64_t seq = gave_up >> 32;
-    const struct msi_slot *slot = &msi_native(comm)->peers.region->areas[rank].slots[seq % MSI_SLOTS];
+    const struct msi_call_signature *called =
+        &msi_native(comm)->peers.region->areas[rank].calls[seq % MSI_SLOTS];
     mst_status status = (mst_status)(gave_up & (MSI_GAVE_UP_MESSAGE - 1));
     bool message = gave_up & MSI_GAVE_UP_MESSAGE;
     int global = (int)(gave_up >> 8 & 0xffff) - 1;
@@ -323,7 +297,7 @@ static void fail_as(struct msi_comm *comm, int rank, uint64_t gave_up) {
         msi_fail(
             status, "look at that rank's own message; the group must be recreated",
             "%s gave up %s (%s%s%s) while this rank was in %s", msi_comm_show(comm, rank, who, sizeof who),
-            message ? "a message" : msi_call_signature_show(&slot->signature, what, sizeof what),
+            message ? "a message" : msi_call_signature_show(called, what, sizeof what),
             mst_status_text(status), other ? ": " : "",
             other ? show_blamed(comm, blamed_rank, seq, status, blamed, sizeof blamed) : "",
             msi_op_is_message(&own->op) ? own->op.name
@@ -440,7 +414,8 @@ static void sleep_end(struct msi_comm *comm) {
 }
 
 static void describe(struct mst_work *work, struct msi_record *record) {
-    if (!msi_op_is_message(&work->op)) record->algorithm = is_large_reduction(work) ? "shm, in parts" : "shm";
+    if (!msi_op_is_message(&work->op))
+        record->algorithm = msi_shm_is_large_reduction(&work->op, work->comm->size) ? "shm, in parts" : "shm";
 }
 
 static uint64_t count(const struct msi_comm *comm) {
@@ -456,7 +431,10 @@ const struct msi_engine msi_shm_engine = {
     .open = open_engine,
     .close = close_engine,
     .begin = msi_native_begin,
-    .try_now = try_now,
+    .suits_now = msi_shm_suits_now,
+    .begin_now = msi_shm_begin_now,
+    .finish_now = msi_shm_finish_now,
+    .resume = resume,
     .message_now = msi_p2p_message_now,
     .progress = progress,
     .waits_for = waits_for,

@@ -192,7 +192,7 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
     stage_first(coll, slot);
     coll->filled = 1;
-    msi_shm_announce(coll, slot, coll->mode);
+    msi_shm_announce(coll, coll->mode);
     copy_own(coll);
     coll->phase = MSI_MOVE;
     return MSI_MOVED;
@@ -464,19 +464,20 @@ static bool waits_for(const struct msi_shm_coll *coll, int rank) {
  * it, as in a reduction that every rank makes for itself and in an in-place all_to_all; and a small
  * broadcast, which the root copies faster than it would wait for the readers.
  */
-bool msi_shm_share_input(struct msi_shm_coll *coll) {
-    const mst_backend_op *d = &coll->work->op.desc;
-    size_t each = d->count * d->element, bytes = each * (coll->parts ? (size_t)coll->region->size : 1);
+bool msi_shm_shares_input(const struct msi_op *op, const struct msi_shm_region *region,
+                          struct msi_arena_ref *where) {
+    const struct msi_shm_shape *shape = &msi_shm_shapes[op->desc.kind];
+    size_t each = msi_op_bytes(op), bytes = each * (shape->parts ? (size_t)region->size : 1);
     if (each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
-    struct msi_blocks in = msi_op_in(&coll->work->op), out = msi_op_out(&coll->work->op);
-    bool one_place = !msi_op_is_uneven(&coll->work->op) && !in.list; /* the fast path has not set uneven */
-    bool reduces_all = coll->work->op.reducer && !coll->parts && coll->dst_rank < 0;
-    bool onto_itself = coll->parts && !coll->work->op.reducer && msi_blocks_overlap(&in, &out, bytes);
-    bool broadcasts_little = coll->src_rank >= 0 && !coll->parts && bytes <= MSI_SMALL_CELL;
-    if (!one_place || reduces_all || onto_itself || broadcasts_little || !publishes(coll, coll->region->rank))
-        return false;
-    coll->in_where = msi_arena_find(in.base, bytes);
-    return coll->in_where.number != 0;
+    struct msi_blocks in = msi_op_in(op), out = msi_op_out(op);
+    bool one_place = !msi_op_is_uneven(op) && !in.list;
+    bool reduces_all = op->reducer && !shape->parts && !shape->dst_is_root;
+    bool onto_itself = shape->parts && !op->reducer && msi_blocks_overlap(&in, &out, bytes);
+    bool broadcasts_little = shape->src_is_root && !shape->parts && bytes <= MSI_SMALL_CELL;
+    bool is_source = !shape->src_is_root || op->desc.root == region->rank;
+    if (!one_place || reduces_all || onto_itself || broadcasts_little || !is_source) return false;
+    *where = msi_arena_find(in.base, bytes);
+    return where->number != 0;
 }
 
 void msi_shm_exchange(struct msi_shm_coll *coll) {
@@ -489,6 +490,13 @@ void msi_shm_exchange(struct msi_shm_coll *coll) {
     coll->must_tell = coll->work->op.signature.flags & MSI_SIGNED_SPLITS &&
                       msi_comm_must_compare(coll->work->comm, &coll->work->op);
     msi_shm_set_blocks(coll);
-    if (!coll->in_where.number) msi_shm_share_input(coll); /* else msi_shm_begin_now has */
+    msi_shm_shares_input(&coll->work->op, coll->region, &coll->in_where);
     choose_mode(coll);
+}
+
+void msi_shm_resume(struct msi_shm_coll *coll) {
+    msi_shm_exchange(coll);
+    coll->seq = coll->region->seq;
+    coll->filled = 1;
+    coll->phase = MSI_MOVE;
 }

@@ -36,11 +36,21 @@ struct msi_shm {
     struct msi_native native;
     struct msi_maps *maps; /* of other ranks' memory */
     bool waits;            /* this rank has told that it waits */
+    const void *sources[]; /* by rank: used by small.c while it has the lock */
 };
 
 static inline struct msi_shm *msi_shm(const struct msi_comm *comm) {
     return comm->state;
 }
+
+/* Which ranks publish and which read. All, if not the root alone. */
+struct msi_shm_shape {
+    bool parts; /* a part for each reader is published, else the whole */
+    bool src_is_root, dst_is_root;
+};
+extern const struct msi_shm_shape msi_shm_shapes[MST_KIND_COUNT];
+/* Is it a reduction whose work the ranks divide (all_reduce.c)? */
+bool msi_shm_is_large_reduction(const struct msi_op *op, int ranks);
 
 enum msi_shm_phase { MSI_ANNOUNCE, MSI_MEET, MSI_MOVE, MSI_SETTLE };
 
@@ -98,16 +108,11 @@ void msi_shm_exchange(struct msi_shm_coll *coll);
 /* Begins a large all_reduce, reduce (with a destination rank), scan or exscan. */
 void msi_shm_all_reduce(struct msi_shm_coll *coll);
 
-/*
- * The fast path for small exchanges: announces the exchange, if all that this rank publishes fits into a slot
- * or a small cell and the slot is free. Does not check whether other ranks have arrived. False: nothing has
- * happened.
- */
-bool msi_shm_begin_now(struct msi_shm_coll *coll);
-/* Reads the data that has been published so far. MSI_DONE, MSI_BLOCKED or MSI_FAILED; MSI_MOVED: there is
- * more than can be read at once. */
-enum msi_advance msi_shm_look_now(struct msi_shm_coll *coll);
-/* Continues an operation that msi_shm_begin_now has begun, as an exchange. */
+/* The slots suits_now, begin_now and finish_now of comm/engine.h. */
+bool msi_shm_suits_now(const struct msi_comm *comm, const struct msi_op *op);
+bool msi_shm_begin_now(struct msi_comm *comm, const struct msi_op *op);
+bool msi_shm_finish_now(struct msi_comm *comm, const struct msi_op *op);
+/* Continues the region's last operation, which msi_shm_begin_now has begun, as an exchange. */
 void msi_shm_resume(struct msi_shm_coll *coll);
 
 /* Ranks that have not begun the operation: writes at most max and returns how many there are. */
@@ -124,20 +129,22 @@ static inline bool msi_shm_is_scan(const struct msi_shm_coll *coll) {
     return coll->work->op.desc.kind >= MST_KIND_SCAN;
 }
 /* How many ranks' inputs this rank reduces, from rank 0 on. */
-static inline int msi_shm_sources(const struct msi_shm_coll *coll) {
-    if (!msi_shm_is_scan(coll)) return coll->region->size;
-    return coll->region->rank + (coll->work->op.desc.kind == MST_KIND_SCAN);
+static inline int msi_shm_sources(const struct msi_op *op, const struct msi_shm_region *region) {
+    return op->desc.kind < MST_KIND_SCAN ? region->size : region->rank + (op->desc.kind == MST_KIND_SCAN);
 }
 /* Reduces count elements of the sources, one array per rank; copy may be NULL. */
-static inline void msi_shm_reduce(const struct msi_shm_coll *coll, const void *const *sources, void *out,
-                                  void *copy, size_t count) {
-    const struct msi_op *op = &coll->work->op;
-    struct msi_reduce_scale scale = msi_op_scale(op, coll->region->size);
-    int n = msi_shm_sources(coll);
+static inline void msi_shm_reduce_op(const struct msi_op *op, const struct msi_shm_region *region,
+                                     const void *const *sources, void *out, void *copy, size_t count) {
+    struct msi_reduce_scale scale = msi_op_scale(op, region->size);
+    int n = msi_shm_sources(op, region);
     if (n)
         op->reducer->reduce_local(out, copy, sources, n, count, &scale);
     else
         msi_reduce_identity(op->desc.dtype, op->desc.op, out, count);
+}
+static inline void msi_shm_reduce(const struct msi_shm_coll *coll, const void *const *sources, void *out,
+                                  void *copy, size_t count) {
+    msi_shm_reduce_op(&coll->work->op, coll->region, sources, out, copy, count);
 }
 /* The address of another rank's memory; NULL if it cannot be mapped. */
 static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_arena_ref *where,
@@ -155,8 +162,9 @@ static inline struct msi_team *msi_shm_team(const struct msi_shm_coll *coll) {
                  (!coll->uneven && most < MSI_SHM_TEAM_FROM);
     return alone ? NULL : coll->work->comm->config.team;
 }
-/* Lets other ranks read this rank's input in place, if that is possible and faster: sets in_where. */
-bool msi_shm_share_input(struct msi_shm_coll *coll);
+/* Can other ranks read this rank's input in place, and is that faster? Sets *where then. */
+bool msi_shm_shares_input(const struct msi_op *op, const struct msi_shm_region *region,
+                          struct msi_arena_ref *where);
 /* How many blocks a cell has: a rank publishes none for itself. */
 static inline size_t msi_shm_blocks(const struct msi_shm_coll *coll) {
     return coll->parts && coll->region->size > 1 ? (size_t)coll->region->size - 1 : 1;
@@ -174,22 +182,24 @@ bool msi_shm_big_free(const struct msi_shm_region *region);
  * data that was read may be wrong. Must be called after reading.
  */
 enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll);
-/* Announces the operation, in a slot whose payload is complete. */
-static inline void msi_shm_announce_call(struct msi_shm_region *region, struct msi_slot *slot,
-                                         enum msi_slot_mode mode, const struct msi_call_signature *signature,
-                                         uint32_t hash) {
+/* Announces the next operation, in a slot whose payload is complete. */
+static inline void msi_shm_announce_call(struct msi_shm_region *region, enum msi_slot_mode mode,
+                                         const struct msi_call_signature *signature, uint32_t hash) {
+    uint64_t seq = ++region->seq;
+    struct msi_area *own = msi_shm_region_own(region);
+    struct msi_slot *slot = &own->slots[seq % MSI_SLOTS];
+    own->calls[seq % MSI_SLOTS] = *signature;
     slot->mode = mode;
     slot->history = region->history;
-    slot->signature = *signature;
-    region->seq++;
-    msi_shm_region_announce(region, &slot->flag, region->seq << 32 | hash);
-    region->signatures[region->seq % MSI_SLOTS] = hash;
+    msi_shm_region_announce(region, &slot->flag, seq << 32 | hash);
+    region->signatures[seq % MSI_SLOTS] = hash;
     region->history = msi_history(region->history, hash);
+    /* The other ranks have read the next slot: fetches it for writing, while this rank waits for them. */
+    __builtin_prefetch(&own->slots[(seq + 1) % MSI_SLOTS], 1);
 }
-static inline void msi_shm_announce(const struct msi_shm_coll *coll, struct msi_slot *slot,
-                                    enum msi_slot_mode mode) {
+static inline void msi_shm_announce(const struct msi_shm_coll *coll, enum msi_slot_mode mode) {
     const struct msi_op *op = &coll->work->op;
-    msi_shm_announce_call(coll->region, slot, mode, &op->signature, op->hash);
+    msi_shm_announce_call(coll->region, mode, &op->signature, op->hash);
 }
 /* Called when all ranks have announced the operation. */
 static inline void msi_shm_all_came(const struct msi_shm_coll *coll) {
@@ -197,14 +207,22 @@ static inline void msi_shm_all_came(const struct msi_shm_coll *coll) {
 }
 /* Fails because the rank has announced another call, or other calls before. */
 enum msi_advance msi_shm_differs(struct msi_shm_coll *coll, int rank);
-/* Has the rank announced the same call, and the same before? MSI_MOVED, MSI_BLOCKED or MSI_FAILED. */
+/* Has the rank announced that operation with the same hash, and the same calls before? MSI_MOVED, MSI_BLOCKED;
+ * MSI_FAILED: another call. */
+static inline enum msi_advance msi_shm_has_announced(const struct msi_shm_region *region, uint64_t seq,
+                                                     uint32_t hash, int rank) {
+    const struct msi_slot *slot = &region->areas[rank].slots[seq % MSI_SLOTS];
+    /* From msi_shm_announce_call. */
+    uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire);
+    if ((uint32_t)(flag >> 32) != (uint32_t)seq) return MSI_BLOCKED;
+    bool same =
+        (uint32_t)flag == hash && slot->history == msi_shm_region_own(region)->slots[seq % MSI_SLOTS].history;
+    return same ? MSI_MOVED : MSI_FAILED;
+}
+/* The same for the operation under way. MSI_MOVED, MSI_BLOCKED or MSI_FAILED, with work->fault. */
 static inline enum msi_advance msi_shm_see(struct msi_shm_coll *coll, int rank) {
-    const struct msi_slot *slot = msi_shm_slot(coll, rank);
-    uint64_t flag = atomic_load_explicit(&slot->flag, memory_order_acquire); /* from msi_shm_announce */
-    if ((uint32_t)(flag >> 32) != (uint32_t)coll->seq) return MSI_BLOCKED;
-    bool same = (uint32_t)flag == coll->work->op.hash &&
-                slot->history == msi_shm_slot(coll, coll->region->rank)->history;
-    return same ? MSI_MOVED : msi_shm_differs(coll, rank);
+    enum msi_advance seen = msi_shm_has_announced(coll->region, coll->seq, coll->work->op.hash, rank);
+    return seen == MSI_FAILED ? msi_shm_differs(coll, rank) : seen;
 }
 
 #endif
