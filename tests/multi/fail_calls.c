@@ -413,7 +413,7 @@ static void *return_at_once(void *context) {
     return context;
 }
 
-/* ThreadSanitizer starts a thread of its own together with the first thread; it counts as one that was there before. */
+/* ThreadSanitizer starts a thread of its own with the first thread: it shall be there before. */
 static void start_first_thread(void) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, return_at_once, NULL)) abort();
