@@ -78,7 +78,7 @@ step "release build" configure_and_build release build all -DMUSTER_BUILD_TESTS=
 step "static checks" scripts/check.sh
 step "ASan and UBSan build" configure_and_build asan build-asan all &&
     step "ASan and UBSan tests" run_tests asan build-asan
-step "TSan build" configure_and_build tsan build-tsan all &&
+step "TSan build" configure_and_build tsan build-tsan threaded_tests &&
     step "TSan tests" run_tests tsan build-tsan
 step "fuzz build" configure_and_build fuzz build-fuzz fuzzers &&
     step "fuzz" fuzz_briefly
