@@ -2,9 +2,10 @@
 
 import math
 import re
+import unittest
 
 from collective_kit import LIMIT, CollectiveTest
-from harness import BUILD, PROGRAMS, main
+from harness import BUILD, PROGRAMS, SANITIZED, main
 
 WORKS = PROGRAMS / "works"
 
@@ -45,6 +46,7 @@ class Works(CollectiveTest):
         self.check("destroy")
 
 
+@unittest.skipIf(SANITIZED, "the code of a sanitizer uses processor time, too")
 class ProcessorTime(CollectiveTest):
     """How long a wait of 400 ms polls is set by MUSTER_SPIN_US."""
 
