@@ -17,9 +17,17 @@ set(kernel_flags -O2 -g1 -ffp-contract=off) # full debug information doubles the
 if(MUSTER_SANITIZE MATCHES address AND CMAKE_C_COMPILER_ID STREQUAL GNU)
     set(kernel_flags -O1 -g1 -ffp-contract=off --param=asan-instrumentation-with-call-threshold=0)
 endif()
+# They are the code of AVX2 with wider vectors and other conversions, and half of the time to compile the library with a sanitizer.
+# unit/test_reduce puts arrays before a page without access, which shows an access beyond them in every variant of the release build.
+if(MUSTER_SANITIZE)
+    set_source_files_properties(src/reduce/reduce.c src/reduce/kernels_avx512.c src/reduce/kernels_avx512fp16.c
+                                PROPERTIES COMPILE_DEFINITIONS MSI_WITHOUT_AVX512)
+endif()
 if(MUSTER_SANITIZE MATCHES fuzzer)
     list(APPEND kernel_flags -fno-sanitize=all) # the kernels process no untrusted input
 elseif(MUSTER_SANITIZE MATCHES undefined)
+    # Of a pointer to an element there is nothing to check beyond the address, and the checks double the time.
+    set(kernel_flags_scalar -fno-sanitize=null,object-size,pointer-overflow)
     foreach(variant neon bf16 avx2 avx512 avx512fp16)
         list(APPEND kernel_flags_${variant} -fno-sanitize=undefined)
     endforeach()

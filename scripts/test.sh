@@ -36,13 +36,13 @@ configure_and_build() { # preset, build directory, target, cmake options...
     fi
 }
 
-# The report has the failed tests; a run without a report has failed as a whole. Many tests wait most of the time, so one job more than
-# there are processors keeps all of them busy. One or two failed tests run once more, alone: the summary lists a test
+# The report has the failed tests; a run without a report has failed as a whole. Many tests wait most of the time, so two jobs more than
+# there are processors keep all of them busy. One or two failed tests run once more, alone: the summary lists a test
 # that passes only then as "failed once", so that a rare fault is seen and does not hide the other results.
 run_tests() { # preset, build directory
     local report=$PWD/$2/report.xml again=$PWD/$2/report-again.xml failed=$2/Testing/Temporary/LastTestsFailed.log
     rm -f "$report" "$again" "$failed"
-    ctest --preset "$1" -j$((jobs + 1)) --output-junit "$report" --test-output-size-passed 65536
+    ctest --preset "$1" -j$((jobs + 2)) --output-junit "$report" --test-output-size-passed 65536
     if [[ ! -s $report ]]; then return 1; fi
     reports+=("$1=$report")
     if [[ -s $failed ]] && (($(wc -l <"$failed") <= 2)); then
@@ -78,7 +78,7 @@ step "release build" configure_and_build release build all -DMUSTER_BUILD_TESTS=
 step "static checks" scripts/check.sh
 step "ASan and UBSan build" configure_and_build asan build-asan all &&
     step "ASan and UBSan tests" run_tests asan build-asan
-step "TSan build" configure_and_build tsan build-tsan all &&
+step "TSan build" configure_and_build tsan build-tsan threaded_tests &&
     step "TSan tests" run_tests tsan build-tsan
 step "fuzz build" configure_and_build fuzz build-fuzz fuzzers &&
     step "fuzz" fuzz_briefly

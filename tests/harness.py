@@ -31,6 +31,7 @@ MUSTER = BUILD / "bin/muster"
 PROGRAMS = BUILD / "bin/tests"
 WORLD = PROGRAMS / "world"
 SANITIZED = b"san_init" in (BUILD / "lib/libmuster.so").read_bytes()
+ALL = bool(os.environ.get("MUSTER_TEST_ALL"))  # also the cases that take long and seldom find something else
 DEADLINE = 60.0  # seconds; reached only when something is wrong
 SLOWER = 5 if SANITIZED else 3  # time limits are multiplied by this: sanitizers are slow, and tests run in parallel
 SOON = 2.0 * SLOWER  # seconds within which a rank must learn that another one died

@@ -17,10 +17,12 @@ static bool has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
+#ifdef MSI_AVX512
 static bool has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+#endif
 
 #ifdef MSI_AVX512FP16
 static bool has_avx512fp16(void) {
@@ -47,8 +49,10 @@ static const struct variant {
 #ifdef MSI_AVX512FP16
     {&msi_reduce_avx512fp16, has_avx512fp16},
 #endif
-#ifdef __x86_64__
+#ifdef MSI_AVX512
     {&msi_reduce_avx512, has_avx512},
+#endif
+#ifdef __x86_64__
     {&msi_reduce_avx2, has_avx2},
 #endif
 #ifdef __aarch64__
@@ -62,8 +66,11 @@ static const char *const names[] = {
 #ifdef MSI_AVX512FP16
     "avx512fp16",
 #endif
+#ifdef MSI_AVX512
+    "avx512",
+#endif
 #ifdef __x86_64__
-    "avx512",     "avx2",
+    "avx2",
 #endif
 #ifdef __aarch64__
     "neon-bf16",  "neon",

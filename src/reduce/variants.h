@@ -11,15 +11,22 @@ struct msi_reduce_table {
     const struct msi_reducer *at[MST_DTYPE_COUNT][MST_OP_COUNT];
 };
 
+/* Sanitizer builds leave the variants for AVX-512 out. */
+#if defined __x86_64__ && !defined MSI_WITHOUT_AVX512
+#define MSI_AVX512
+#endif
+
 /* Does the compiler support AVX512-FP16? */
-#if defined __x86_64__ && (defined __clang__ ? __clang_major__ >= 14 : __GNUC__ >= 12)
+#if defined MSI_AVX512 && (defined __clang__ ? __clang_major__ >= 14 : __GNUC__ >= 12)
 #define MSI_AVX512FP16
 #endif
 
 extern const struct msi_reduce_table msi_reduce_scalar; /* one element at a time */
 #ifdef __x86_64__
 extern const struct msi_reduce_table msi_reduce_avx2; /* and F16C */
+#ifdef MSI_AVX512
 extern const struct msi_reduce_table msi_reduce_avx512;
+#endif
 #ifdef MSI_AVX512FP16
 extern const struct msi_reduce_table msi_reduce_avx512fp16;
 #endif

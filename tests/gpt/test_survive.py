@@ -5,6 +5,7 @@ With --deterministic 1 the losses have the same bits as those of a run without d
 of the same step with the same number of processes, or the whole run if a new process takes the place of the dead one.
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -18,6 +19,12 @@ from test_mesh_runs import APART, LIMIT, rank_pid
 STEPS = 60  # a rank is killed when a step is printed; training must not have ended by then
 EXACT = ["train", "--steps", str(STEPS), "--survive", "1", "--deterministic", "1", *TINY, "--digits", "17"]
 CONTINUES = re.compile(r"continuing with (\d+) process(?:es)? after (\d+) steps; the pause took ([\d.]+) s")
+
+
+@functools.cache
+def undisturbed(run=()):
+    """The losses of three ranks."""
+    return losses(output(command("dp=3", *EXACT, run=run)))
 
 
 class Survive(unittest.TestCase):
@@ -61,8 +68,7 @@ class Survive(unittest.TestCase):
         self.assertEqual(size, "2")
         self.assertLess(float(pause), 30)
         self.assertIn("; continuing with 2 of 3 ranks", err)
-        whole = losses(output(command("dp=3", *EXACT, run=run)))
-        self.check_losses(out, self.restart(whole, "dp=3", int(step), "dp=2"))
+        self.check_losses(out, self.restart(dict(undisturbed(tuple(run))), "dp=3", int(step), "dp=2"))
 
     def test_the_others_continue(self):
         self.check_shrinks(1)
@@ -85,7 +91,7 @@ class Survive(unittest.TestCase):
 
     def test_replacement(self):
         """Also of rank 0, which prints; and of a process that has replaced another."""
-        whole = losses(output(command("dp=3", *EXACT)))
+        whole = undisturbed()
         for deaths in ({10: [1]}, {10: [0]}, {5: [2], 15: [2], 25: [0]}):
             with self.subTest(deaths=deaths):
                 out, err = self.kill("dp=3", deaths, "--join-timeout", 30, run=["--replace"])

@@ -409,6 +409,17 @@ static bool run_round(void) {
     return armed->failed[0];
 }
 
+static void *return_at_once(void *context) {
+    return context;
+}
+
+/* ThreadSanitizer starts a thread of its own with the first thread: it shall be there before. */
+static void start_first_thread(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, return_at_once, NULL)) abort();
+    pthread_join(thread, NULL);
+}
+
 static int list_phases(void) {
     for (int i = 0; phase_at(i); i++)
         printf("%s%s%s\n", phase_at(i)->name, phase_at(i)->death ? " death" : "",
@@ -451,6 +462,7 @@ int main(int argc, char **argv) {
     armed_rank = atoi(argv[optind + 1]);
     outcomes = mmap(NULL, MOST * sizeof *outcomes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (outcomes == MAP_FAILED) abort();
+    start_first_thread();
     round_number = first;
     if (!strcmp(layout, "launched")) return run_launched();
     round_number = 0;

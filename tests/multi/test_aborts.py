@@ -4,7 +4,7 @@ import re
 import subprocess
 
 from collective_kit import LIMIT, CollectiveTest
-from harness import BUILD, PROGRAMS, SANITIZED, SLOWER, main
+from harness import ALL, BUILD, PROGRAMS, SANITIZED, SLOWER, main
 
 ABORTS = PROGRAMS / "aborts"
 SOON = 1000 * SLOWER  # milliseconds
@@ -27,8 +27,10 @@ class Aborts(CollectiveTest):
         self.check(ranks, self.run_suite(ranks, *arguments, program=ABORTS, hosts=hosts, env=self.env))
 
     def each(self, who, *how, sizes=None):
-        for call in CALLS:
-            for ranks in sizes or self.sizes:
+        """Every call; the sizes in turn, or all of them with MUSTER_TEST_ALL=1."""
+        sizes = sizes or self.sizes
+        for i, call in enumerate(CALLS):
+            for ranks in sizes if ALL else [sizes[(i + (who == "own")) % len(sizes)]]:
                 with self.subTest(call=call, ranks=ranks):
                     self.abort(ranks, who, call, *how)
 

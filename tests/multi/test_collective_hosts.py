@@ -1,18 +1,21 @@
 """Every communication call against a naive reference, over TCP, between simulated hosts."""
 
 import subprocess
+import unittest
 
 from collective_kit import COLLECTIVE, LIMIT, CollectiveTest
-from harness import MUSTER, main
+from harness import ALL, MUSTER, main
 
 
 class SimulatedHosts(CollectiveTest):
     def test_two_hosts_of_one(self):
         self.run_hosts("ab")
 
+    @unittest.skipUnless(ALL, "test_collective_sockets has this layout; set MUSTER_TEST_ALL=1 for one with a socket for each pair")
     def test_two_hosts_of_two(self):
         self.run_hosts("aabb")
 
+    @unittest.skipUnless(ALL, "between the layouts of the tests beside it: set MUSTER_TEST_ALL=1")
     def test_three_hosts_in_turn(self):
         self.run_hosts("abcabc")
 

@@ -533,4 +533,4 @@ class StoreHostDiesOfSeveral(StoreHostDies):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=3)

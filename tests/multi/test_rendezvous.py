@@ -15,6 +15,7 @@ import unittest
 from harness import MUSTER, SLOWER, WORLD, RanksTest, listens, main, segments, wait_until
 
 SHORT = 1500  # milliseconds: timeout of ranks that are expected to time out
+LONG = 30000  # milliseconds: timeout of ranks that are expected to fail at once, however slow the machine is
 
 
 def has_ipv6():
@@ -263,7 +264,7 @@ class NoMaster(RanksTest):
         port = self.free_port()
         rank = self.tcp(1, 2, f"tcp://127.0.0.1:{port}", "init", timeout=SHORT)
         step = rank.step("init")
-        self.assert_failed(step, "MST_ERR_UNREACHABLE", f"127.0.0.1:{port}", r"\d+ attempts in 1\.\d s")
+        self.assert_failed(step, "MST_ERR_UNREACHABLE", f"127.0.0.1:{port}", r"\d+ attempts in \d+\.\d s")
         self.assertGreaterEqual(step.ms, SHORT)
         self.assert_within(step, SHORT + 700)
         self.assert_ends(rank, status=1)
@@ -281,11 +282,11 @@ class NoMaster(RanksTest):
     def test_name_that_does_not_resolve(self):
         rank = self.tcp(1, 2, "tcp://nowhere.invalid:1", "init", timeout=SHORT)
         self.assert_failed(rank.step("init"), "MST_ERR_UNREACHABLE", "nowhere.invalid:1")
-        rank = self.tcp(0, 2, "tcp://nowhere.invalid:1", "init", timeout=SHORT)
+        rank = self.tcp(0, 2, "tcp://nowhere.invalid:1", "init", timeout=LONG)
         self.assert_failed(rank.step("init"), "MST_ERR_ADDRESS", "nowhere.invalid")
 
     def test_address_of_another_machine(self):
-        rank = self.tcp(0, 2, "tcp://192.0.2.77:29500", "init", timeout=SHORT)
+        rank = self.tcp(0, 2, "tcp://192.0.2.77:29500", "init", timeout=LONG)
         self.assert_failed(rank.step("init"), "MST_ERR_ADDRESS", "192.0.2.77:29500")
 
     def test_taken_port(self):
@@ -307,7 +308,7 @@ class NoMaster(RanksTest):
 
     def listener_is_not_a_store(self, listener, limit_ms=SHORT):
         self.addCleanup(listener.close)
-        rank = self.tcp(1, 2, listener.url, "init", timeout=SHORT)
+        rank = self.tcp(1, 2, listener.url, "init", timeout=LONG)
         step = rank.step("init")
         self.assert_failed(step, "MST_ERR_PROTOCOL", f"127.0.0.1:{listener.port}", "does not (speak|answer)")
         self.assert_within(step, limit_ms)
@@ -352,7 +353,9 @@ class Disagreement(RanksTest):
     def test_missing_ranks(self):
         for url in self.stores():
             with self.subTest(url=url):
-                ranks = [self.tcp(r, 5, url, "init", timeout=SHORT) for r in (0, 2, 3)]
+                ranks = [self.tcp(r, 5, url, "init", timeout=2 * SHORT) for r in (0, 2)]
+                self.joined(url, 0, 2)
+                ranks.append(self.tcp(3, 5, url, "init", timeout=SHORT))
                 for rank in ranks:
                     step = rank.step("init")
                     self.assert_failed(step, "MST_ERR_MISSING_RANK", "3 of 5 ranks", "missing: ranks 1, 4")
@@ -369,7 +372,9 @@ class Disagreement(RanksTest):
 
     def test_shortest_timeout_ends_all(self):
         url = f"tcp://127.0.0.1:{self.free_port()}"
-        ranks = [self.tcp(r, 4, url, "init", timeout=300 if r == 2 else None) for r in range(3)]
+        ranks = [self.tcp(r, 4, url, "init") for r in range(2)]
+        self.joined(url, 0, 1)
+        ranks.append(self.tcp(2, 4, url, "init", timeout=500))
         for rank in ranks:
             self.assert_failed(rank.step("init"), "MST_ERR_MISSING_RANK", "missing: rank 3")
         self.assert_ends(*ranks, status=1)
@@ -430,10 +435,11 @@ class Disagreement(RanksTest):
                 ]
                 steps = [rank.step("init") for rank in ranks]
                 self.assertTrue(any(re.search("descriptors|RLIMIT_NOFILE", step.message) for step in steps), steps)
-                # A rank that comes after rank 0 has given up does not find it.
+                # A rank that comes after rank 0 has given up does not find it. LIMIT: the store's answer without a spare descriptor.
                 self.assertLessEqual(
-                    {step.status for step in steps}, {"MST_ERR_SYSTEM", "MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST"}, steps
-                )
+                    {step.status for step in steps},
+                    {"MST_ERR_SYSTEM", "MST_ERR_UNREACHABLE", "MST_ERR_STORE_LOST", "MST_ERR_LIMIT"}, steps,
+                )  # fmt: skip
                 self.assert_ends(*ranks, status=1)
         self.assert_nothing_left()
 
@@ -589,7 +595,7 @@ class FileLeftOver(RanksTest):
         """A file that is not a store is neither used nor changed."""
         path = pathlib.Path(self.path("meet"))
         path.write_bytes(content)
-        rank = self.tcp(0, 2, f"file://{path}", "init", timeout=SHORT)
+        rank = self.tcp(0, 2, f"file://{path}", "init", timeout=LONG)
         self.assert_failed(rank.step("init"), status, re.escape(str(path)))
         self.assert_ends(rank, status=1)
         self.assertEqual(path.read_bytes(), content)
@@ -609,7 +615,7 @@ class FileLeftOver(RanksTest):
         step = None
         for cut in (1, 3, 9):
             pathlib.Path(self.path("store")).write_bytes(whole[:-cut])
-            step = self.tcp(0, 2, url, "init", timeout=SHORT).step("init")
+            step = self.tcp(0, 2, url, "init", timeout=LONG).step("init")
             self.assert_failed(step, "MST_ERR_STALE")
 
     def test_half_a_record_in_a_running_job(self):
@@ -772,4 +778,4 @@ class Launched(RanksTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(at_once=4)

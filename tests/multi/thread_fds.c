@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 enum {
-    TIMEOUT_MS = 20000,
+    TIMEOUT_MS = 50000,
     KINDS = 32,
     ROUNDS = 16,
-    MANY = 512,
+    MANY = 256,
     ROUNDS_OF_MANY = 2,
     LATE_MS = 15,
     LARGE = 5000

@@ -226,7 +226,7 @@ int main(int argc, char **argv) {
                  {"misuse", test_misuse}, {"destroy", test_destroy}, {"missing", test_missing},
                  {"cpu", test_cpu}};
     if (argc > 1 && !strcmp(argv[1], "absent")) return test_absent();
-    OK(mst_init(.timeout_ms = 60000));
+    OK(mst_init(.timeout_ms = 180000));
     rank = mst_get_rank(NULL);
     size = mst_get_world_size(NULL);
     bool known = false;

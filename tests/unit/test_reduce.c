@@ -1,6 +1,9 @@
 /* test_reduce.c - every kernel variant gives the same bits as the scalar one, for arrays of any shape. */
 #include "reduce_kit.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 enum { INPUTS = 5, MOST = 1500, ROOM = MOST * 16 + 64 };
 
 static char input[INPUTS][ROOM], wanted[ROOM], out[ROOM], copied[ROOM], acc[ROOM], acc2[ROOM],
@@ -119,6 +122,42 @@ static void large_counts(const struct pair *pair) {
     for (int n = 1; n <= INPUTS; n++) check_in_place(pair, n, MOST);
 }
 
+/* Memory that ends where access ends, for arrays that end there. */
+static char *map_end(void) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (67 * 16 + page) / page * page;
+    char *map = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(map != MAP_FAILED);
+    assert_int_equal(mprotect(map + room, page, PROT_NONE), 0);
+    return map + room;
+}
+
+/* An access beyond an array ends the test: most variants have vectors, and an array may end within one. */
+static void arrays_at_the_end_of_memory(const struct pair *pair) {
+    static char *end[5];
+    for (size_t i = 0; i < COUNT_OF(end); i++)
+        if (!end[i]) end[i] = map_end();
+    const struct msi_reducer *r = pair->reducer;
+    for (size_t count = 0; count <= 67; count++) {
+        size_t bytes = count * pair->size;
+        void *a = end[0] - bytes, *b = end[1] - bytes, *to = end[2] - bytes;
+        char *sum = end[3] - count * r->acc_size, *other = end[4] - count * r->acc_size;
+        const void *in[2] = {a, b};
+        kit_fill(pair->dtype, a, count);
+        kit_fill(pair->dtype, b, count);
+        r->reduce_local(to, b, in, 2, count, &scale);
+        r->begin(sum, a, count, &scale);
+        r->add(sum, b, count, &scale);
+        r->begin(other, to, count, &scale);
+        r->merge(sum, other, count);
+        r->end(to, sum, count, &scale);
+    }
+}
+
+static void variants_stay_in_their_arrays(void **state) {
+    (void)state;
+    each_pair(arrays_at_the_end_of_memory);
+}
+
 static void variants_agree_on_small_counts(void **state) {
     (void)state;
     each_pair(small_counts);
@@ -183,6 +222,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants_agree_on_small_counts),
         cmocka_unit_test(variants_agree_on_large_and_unaligned_arrays),
+        cmocka_unit_test(variants_stay_in_their_arrays),
         cmocka_unit_test(pairs_of_halves),
         cmocka_unit_test(meaningless_pairs_have_no_reducer),
         cmocka_unit_test(names_and_sizes),
