@@ -76,10 +76,24 @@ static mst_status wait_for_sum(int ms) {
     return st == MST_OK ? mst_wait(work, .timeout_ms = ms) : st;
 }
 
-static mst_status wait_for_message(int ms) {
+static mst_status wait_for(int peer, int ms) {
     mst_work *work;
-    mst_status st = mst_irecv(in, COUNT, MST_I32, 1, .work = &work, .group = group, .timeout_ms = timeout_ms);
+    mst_status st =
+        mst_irecv(in, COUNT, MST_I32, peer, .work = &work, .group = group, .timeout_ms = timeout_ms);
     return st == MST_OK ? mst_wait_all(&work, 1, .timeout_ms = ms) : st;
+}
+
+static mst_status wait_for_message(int ms) {
+    return wait_for(1, ms);
+}
+
+static mst_status wait_for_any(int ms) {
+    return wait_for(MST_ANY_SOURCE, ms);
+}
+
+static mst_status acknowledge(int unused) {
+    (void)unused;
+    return mst_ack_lost_ranks(group, NULL, 0, NULL);
 }
 
 static mst_status make_groups(int n) {
@@ -136,6 +150,8 @@ static const struct {
                {"send", send},
                {"wait", wait_for_sum},
                {"wait_message", wait_for_message},
+               {"wait_any", wait_for_any},
+               {"acknowledge", acknowledge},
                {"groups", make_groups},
                {"group", enter_group},
                {"shrink", shrink},
