@@ -230,6 +230,22 @@ class Consequences(BlameTest):
         calls = f"sum hold timeout:{SHORT} receive:3 timeout:20000 shrink"
         self.each(self.LAYOUTS, body, "sum receive:1 hold", calls, "sum barrier hold", "sum hold")
 
+    def test_shrinking_during_an_agreement(self):
+        """Rank 0 recovers from the death of rank 2, while rank 1 is in mst_agree: neither waits for the deadline."""
+        for self.hosted in (False, True):
+
+            def body(ranks):
+                for rank in ranks:
+                    self.assert_ok(rank.step("sum"))
+                ranks[2].kill()
+                self.blames(ranks[0], "receive:2", 2, LOST)
+                step = self.blames(ranks[1], "agree", 2, LOST, 2 * SOON)
+                self.assertIn("is in mst_shrink_world", step.message)
+                for rank in ranks[:2]:
+                    self.assert_ok(rank.step("shrink"))
+
+            self.each((None, "abc"), body, "sum receive:2 shrink hold", "sum agree shrink hold", "sum hold")
+
     def test_success_after_a_stalled_message(self):
         """Rank 1 has gone on since then, so its death has nothing to do with the stall."""
 
