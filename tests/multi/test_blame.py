@@ -217,6 +217,17 @@ class Consequences(BlameTest):
         for self.hosted in (False, True):
             self.each(self.LAYOUTS, body, "sum receive:1 hold", f"sum hold timeout:{SHORT} receive:3 quit", "sum barrier", "sum hold")
 
+    def test_end_after_one_of_several_messages(self):
+        """The other messages of mst_wait_all succeed, but they began before the failure."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            self.blames(ranks[1], "among:3", 3, ("MST_ERR_STALLED",), SHORT + SOON)
+            self.blames(ranks[0], "receive:1", 3, LOST, SHORT + 2 * SOON)
+
+        self.each(self.LAYOUTS, body, "sum receive:1", f"sum timeout:{SHORT} among:3 quit", "sum hold", "sum hold")
+
     def test_shrinking_after_a_stalled_message(self):
         def body(ranks):
             for rank in ranks:
