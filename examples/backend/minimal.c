@@ -5,18 +5,27 @@
  *   cc -shared -fPIC -o mst_backend_minimal.so minimal.c $(pkg-config --cflags muster)
  *   MUSTER_BACKEND_PATH=. MUSTER_BACKEND=minimal muster run -n 4 program
  *
- * A slot is a key of the store; its value is a sequence number and bytes. Collectives alternate between two
- * slots per rank: a rank that writes number s + 2 has read s + 1 of all ranks, and no rank writes s + 1
- * before it has read s of all ranks, so no rank needs the overwritten value. Messages have a slot for each
- * sender, receiver and tag, and another one in which the receiver acknowledges the last number that it has
- * read. Data longer than a value of the store (64 MiB, MUSTER_STORE_MAX_VALUE) fails with MST_ERR_LIMIT and
- * the message of host->set.
+ * A slot is two keys of the store: one has the data, the other one, which is written after it, a sequence
+ * number and the length of the data. Ranks that wait read the second key again and again, so it must be
+ * short. Collectives alternate between two slots per rank: a rank that writes number s + 2 has read s + 1 of
+ * all ranks, and no rank writes s + 1 before it has read s of all ranks, so no rank needs the overwritten
+ * data. Messages have a slot for each sender, receiver and tag, and another one in which the receiver
+ * acknowledges the last number that it has read. Data longer than a value of the store (64 MiB,
+ * MUSTER_STORE_MAX_VALUE) fails with MST_ERR_LIMIT and the message of host->set.
  */
 #include <muster/backend.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+enum { SLOT_MAX = 64 };
+static const int64_t PEEK_NS = 1000000, FETCH_NS = 10000000000;
+
+/* The value of the key that ranks wait for. */
+struct head {
+    uint64_t number, len;
+};
 
 struct mst_backend_engine {
     const mst_backend_host *host;
@@ -58,43 +67,59 @@ static mst_status open_engine(const mst_backend_host *host, mst_backend_engine *
     return MST_OK;
 }
 
-static mst_status put(mst_backend_engine *e, const char *slot, uint64_t number, const void *data,
-                      size_t len) {
-    char *value = malloc(sizeof number + len);
-    if (!value) return out_of_memory(e);
-    memcpy(value, &number, sizeof number);
-    if (len) memcpy(value + sizeof number, data, len);
-    mst_status st = e->host->set(e->host, slot, value, sizeof number + len);
-    free(value);
-    return st;
-}
-
-/* Reads a slot, for at most 1 ms. *number is 0 if it is empty; the caller frees value->data. */
-static mst_status peek(mst_backend_engine *e, const char *slot, uint64_t *number, mst_bytes *value) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t deadline = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + 1000000;
-    *number = 0;
-    *value = (mst_bytes){NULL, 0};
-    mst_status st = e->host->get(e->host, slot, deadline, value);
-    if (st == MST_ERR_TIMEOUT) return MST_OK;
-    if (st == MST_OK && value->len >= sizeof *number) memcpy(number, value->data, sizeof *number);
-    return st;
-}
-
-static const char *gather_slot(char out[64], uint64_t number, int rank) {
-    snprintf(out, 64, "gather/%d/%d", (int)(number % 2), rank);
+static const char *data_key(char out[SLOT_MAX + 8], const char *slot) {
+    snprintf(out, SLOT_MAX + 8, "%s/data", slot);
     return out;
 }
 
-static const char *message_slot(char out[64], const char *what, int from, int to, int tag) {
-    snprintf(out, 64, "%s/%d/%d/%d", what, from, to, tag);
+static mst_status put(mst_backend_engine *e, const char *slot, uint64_t number, const void *data,
+                      size_t len) {
+    char key[SLOT_MAX + 8];
+    struct head head = {number, len};
+    mst_status st = len ? e->host->set(e->host, data_key(key, slot), data, len) : MST_OK;
+    return st == MST_OK ? e->host->set(e->host, slot, &head, sizeof head) : st;
+}
+
+static int64_t deadline_in(int64_t ns) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + ns;
+}
+
+/* Reads number and length of a slot, for at most 1 ms. Both are 0 if it is empty. */
+static mst_status peek(mst_backend_engine *e, const char *slot, struct head *head) {
+    mst_bytes value = {NULL, 0};
+    *head = (struct head){0, 0};
+    mst_status st = e->host->get(e->host, slot, deadline_in(PEEK_NS), &value);
+    if (st == MST_OK && value.len == sizeof *head) memcpy(head, value.data, sizeof *head);
+    free(value.data);
+    return st == MST_ERR_TIMEOUT ? MST_OK : st;
+}
+
+/* Reads the data of a slot. *done stays false if that takes too long. */
+static mst_status fetch(mst_backend_engine *e, const char *slot, void *out, size_t len, bool *done) {
+    char key[SLOT_MAX + 8];
+    mst_bytes value = {NULL, 0};
+    mst_status st = len ? e->host->get(e->host, data_key(key, slot), deadline_in(FETCH_NS), &value) : MST_OK;
+    *done = st == MST_OK && value.len == len;
+    if (*done && len) memcpy(out, value.data, len);
+    free(value.data);
+    return st == MST_ERR_TIMEOUT ? MST_OK : st;
+}
+
+static const char *gather_slot(char out[SLOT_MAX], uint64_t number, int rank) {
+    snprintf(out, SLOT_MAX, "gather/%d/%d", (int)(number % 2), rank);
+    return out;
+}
+
+static const char *message_slot(char out[SLOT_MAX], const char *what, int from, int to, int tag) {
+    snprintf(out, SLOT_MAX, "%s/%d/%d/%d", what, from, to, tag);
     return out;
 }
 
 /* op->word[0]: sequence number of the operation; word[1]: number of ranks whose data has arrived. */
 static mst_status begin_gather(mst_backend_engine *e, mst_backend_op *op) {
-    char slot[64];
+    char slot[SLOT_MAX];
     op->word[0] = ++e->gathers;
     return put(e, gather_slot(slot, op->word[0], e->host->rank), op->word[0], op->in,
                op->count * op->element);
@@ -104,19 +129,17 @@ static mst_status advance_gather(mst_backend_engine *e, mst_backend_op *op, bool
     size_t bytes = op->count * op->element;
     mst_status st = MST_OK;
     for (bool found = true; found && st == MST_OK && op->word[1] < (uint64_t)e->host->ranks;) {
-        char slot[64];
-        uint64_t number;
-        mst_bytes value;
+        char slot[SLOT_MAX];
+        struct head head;
         int rank = (int)op->word[1];
-        st = peek(e, gather_slot(slot, op->word[0], rank), &number, &value);
-        found = st == MST_OK && number == op->word[0];
-        if (found && value.len != sizeof number + bytes)
+        st = peek(e, gather_slot(slot, op->word[0], rank), &head);
+        found = st == MST_OK && head.number == op->word[0];
+        if (found && head.len != bytes)
             st = e->host->fail(e->host, MST_ERR_MISMATCH, rank, "all ranks must pass the same count",
                                "sent another number of bytes");
-        else if (found && bytes)
-            memcpy((char *)op->out + (size_t)rank * bytes, value.data + sizeof number, bytes);
+        else if (found)
+            st = fetch(e, slot, (char *)op->out + (size_t)rank * bytes, bytes, &found);
         if (found) op->word[1]++;
-        free(value.data);
     }
     *done = st == MST_OK && op->word[1] == (uint64_t)e->host->ranks;
     return st;
@@ -135,43 +158,37 @@ static struct channel *find_channel(mst_backend_engine *e, int peer, int tag, in
 
 /* Writes message n after the receiver has acknowledged n - 1. word[0]: n; word[1]: 1 once it is written. */
 static mst_status advance_send(mst_backend_engine *e, mst_backend_op *op, bool *done) {
-    char slot[64];
-    uint64_t acked;
-    mst_bytes value;
+    char slot[SLOT_MAX];
+    struct head acked;
     int me = e->host->rank;
-    mst_status st = peek(e, message_slot(slot, "ack", me, op->peer, op->tag), &acked, &value);
-    free(value.data);
-    if (st == MST_OK && !op->word[1] && acked + 1 == op->word[0]) {
+    mst_status st = peek(e, message_slot(slot, "ack", me, op->peer, op->tag), &acked);
+    if (st == MST_OK && !op->word[1] && acked.number + 1 == op->word[0]) {
         st = put(e, message_slot(slot, "message", me, op->peer, op->tag), op->word[0], op->in,
                  op->count * op->element);
         op->word[1] = 1;
     }
-    *done = st == MST_OK && acked >= op->word[0];
+    *done = st == MST_OK && acked.number >= op->word[0];
     return st;
 }
 
 /* Receives the next message of one sender, if it has arrived. */
 static mst_status try_sender(mst_backend_engine *e, mst_backend_op *op, int from, bool *done) {
-    char slot[64];
-    uint64_t number;
-    mst_bytes value;
+    char slot[SLOT_MAX];
+    struct head head;
     struct channel *channel = find_channel(e, from, op->tag, 0);
     if (!channel) return out_of_memory(e);
-    mst_status st = peek(e, message_slot(slot, "message", from, e->host->rank, op->tag), &number, &value);
-    size_t bytes = op->count * op->element;
-    if (st == MST_OK && number == channel->received + 1) {
-        if (value.len != sizeof number + bytes)
-            st = e->host->fail(e->host, MST_ERR_MISMATCH, from, "send and receive the same count",
-                               "sent a message of another length");
-        else if (bytes)
-            memcpy(op->out, value.data + sizeof number, bytes);
-        channel->received++;
-        op->sender = from;
-        *done = st == MST_OK;
-        if (st == MST_OK)
-            st = put(e, message_slot(slot, "ack", from, e->host->rank, op->tag), number, NULL, 0);
+    mst_status st = peek(e, message_slot(slot, "message", from, e->host->rank, op->tag), &head);
+    if (st != MST_OK || head.number != channel->received + 1) return st;
+    if (head.len == op->count * op->element) {
+        st = fetch(e, slot, op->out, head.len, done);
+        if (st != MST_OK || !*done) return st;
+    } else {
+        st = e->host->fail(e->host, MST_ERR_MISMATCH, from, "send and receive the same count",
+                           "sent a message of another length");
     }
-    free(value.data);
+    channel->received++;
+    op->sender = from;
+    if (*done) st = put(e, message_slot(slot, "ack", from, e->host->rank, op->tag), head.number, NULL, 0);
     return st;
 }
 

@@ -30,6 +30,8 @@ typedef struct mst_agree_options {
  * Agrees on flags, as MPIX_Comm_agree: *flags becomes the bitwise and of the flags of all ranks that take
  * part, on each of them. It works after the group has failed or was aborted. MST_ERR_PEER_LOST, with *flags
  * set: a rank is lost that not all ranks have acknowledged with mst_ack_lost_ranks; all ranks get the same.
+ * The same status with *flags as before: a rank that has not come waits in mst_shrink_world or
+ * mst_shrink_group for this one.
  */
 mst_status mst_agree_with(uint64_t *flags, const mst_agree_options *options);
 

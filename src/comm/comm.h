@@ -173,6 +173,7 @@ struct mst_work {
     bool abandoned;       /* the program will not wait for it */
     bool awaited;         /* the program waits for it, or for a collective that is queued behind it */
     bool blocking;        /* the program waits, without a cancellation, and nothing else is under way */
+    bool after_failure;   /* it was allocated after a call of this process had failed: see succeeded */
     bool parted;          /* a rank has left that may have done its part: see wait.c */
     struct msi_slow slow; /* awaited: that wait, which begins when the clock is first read */
     unsigned batch;       /* the batch that it belongs to; 0: none */

@@ -377,9 +377,10 @@ mst_status msi_comm_say_store_lost(struct msi_comm *comm);
 void msi_comm_let_others_learn(struct msi_comm *comm, mst_status status);
 /* The rank that hosts the store, if it does not answer; -1: it does, or it is none of the group. */
 int msi_comm_silent_host(struct msi_comm *comm);
-/* The rank that keeps the message waiting: its peer, or another one for which the peer waits; out says that
- * then. */
-int msi_comm_find_cause(struct msi_comm *comm, const struct mst_work *work, char *out, size_t size);
+/* Fails at the deadline of a message that has not arrived or was not received; the message names the rank
+ * that keeps it waiting: its peer, or another one for which the peer waits; for a receive from any rank those
+ * that can send. *culprit is a group rank or -1. */
+mst_status msi_comm_say_unmatched(struct msi_comm *comm, const struct mst_work *work, int *culprit);
 /* Fails with MST_ERR_TIMEOUT because the program waits no longer; the message names the ranks that the
  * operation waits for. */
 mst_status msi_comm_say_not_done(const struct mst_work *work);

@@ -62,7 +62,7 @@ void msi_wait_report_post(struct msi_comm *comm, const struct mst_work *work, in
     int64_t half = (int64_t)work->timeout_ms * 1000000 / 2, enough = half < long_ns ? half : long_ns;
     char key[KEY_MAX], text[NOTE_MAX];
     bool message = msi_op_is_message(&work->op);
-    if ((message && msi_comm_peer(work) < 0) || now - since < enough) return;
+    if (now - since < enough) return;
     size_t used = message ? (size_t)snprintf(text, sizeof text, "%" PRIu64 " %d", comm->engine->count(comm),
                                              msi_comm_peer(work))
                           : describe(comm, work, text);
@@ -141,19 +141,26 @@ static struct msi_str read_note(struct msi_comm *comm, struct msi_str key, struc
     return r.bad ? msi_str(NULL, 0) : text;
 }
 
-int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max) {
+/* Can the message come from that rank, or go to it? peer -1: any rank can send it. */
+static bool may_send(const struct msi_comm *comm, int peer, int rank) {
+    return peer < 0 ? !comm->hooks.is_gone(comm->hooks.context, rank) && !msi_comm_has_left(comm, rank)
+                    : rank == peer;
+}
+
+int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max,
+                            bool *all_wait) {
     size_t size = (size_t)comm->size;
     struct search search = {malloc(2 * size * sizeof *ranks), 0, calloc(size, sizeof(bool))};
     bool message = msi_op_is_message(&work->op);
     uint64_t seq = message ? UINT64_MAX : work->seq;
-    int late = 0, behind = 0, *before = NULL, direct = 1;
+    int late = 0, behind = 0, *before = NULL, direct = 0, peer = msi_comm_peer(work);
     int64_t end = msi_deadline(STORE_MS);
-    ranks[0] = msi_comm_peer(work);
     if (!message) direct = comm->engine->missing(work, ranks, max);
+    if (message && peer >= 0) ranks[direct++] = peer;
     if (search.ranks) before = search.ranks + size;
     if (search.seen) search.seen[comm->rank] = true;
     for (int r = 0; search.ranks && search.seen && r < comm->size; r++)
-        if (r != comm->rank && (message ? r == ranks[0] : comm->engine->waits_for(work, r)))
+        if (r != comm->rank && (message ? may_send(comm, peer, r) : comm->engine->waits_for(work, r)))
             look_at(&search, r);
     for (int i = 0; i < search.n && search.ranks && msi_ms_until(end) > 0; i++) {
         char key[KEY_MAX];
@@ -166,6 +173,7 @@ int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, 
         if (late < max) ranks[late] = rank;
         late++;
     }
+    if (all_wait) *all_wait = !late && behind;
     if (!late) /* all wait, or have not called the next operation */
         for (; late < behind && late < max; late++) ranks[late] = before[late];
     free(search.ranks);

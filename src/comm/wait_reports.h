@@ -5,7 +5,7 @@
  * Keys, under the communicator's:
  *   wait/R      the number of the collective in which rank R waits, ranks that it waits for, a semicolon, the
  *               hashes of the call and of those before it, and the call as text; if it waits for a message,
- *               the number of its last collective and the rank at the other end
+ *               the number of its last collective and the rank at the other end, -1: any
  *   gave_up     the first rank that failed, the status, the global rank that it blames (MSI_BLAMES_ABORT or
  *               less: it has aborted the group), and its message
  *   failed      the ranks that have failed, each with a space
@@ -31,9 +31,10 @@ void msi_wait_report_withdraw(struct msi_comm *comm);
 /*
  * The ranks that keep this rank waiting in the operation. Begins with the ranks that it waits for, and
  * replaces each one that waits itself by those in its report. Writes at most max and returns how many there
- * are.
+ * are. *all_wait: so do these ranks, of which none is to blame more than another; NULL: not asked.
  */
-int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max);
+int msi_wait_report_missing(struct msi_comm *comm, const struct mst_work *work, int *ranks, int max,
+                            bool *all_wait);
 
 /*
  * Fails if a rank that waits too has made another call. Compares with the next rank, so that a difference

@@ -10,15 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RECOVERY_MAX = 128, PART_MS = 50, PART_MOST_MS = 1000 };
+enum { RECOVERY_MAX = 128, PART_MS = 50, PART_LONG_MS = 400, PART_MOST_MS = 1000 };
 
 /* A vote that this rank takes part in. */
 struct vote_state {
     const struct msi_vote *vote;
     char in[MSI_KEY_MAX], result[MSI_KEY_MAX], events[MSI_KEY_MAX];
     struct msi_ballot *ballots;
-    int missing;     /* ranks that neither take part nor are lost */
-    int64_t part_ms; /* of the next wait */
+    int missing;                /* ranks that neither take part nor are lost, … */
+    int late[MSI_AWAITED_MOST]; /* … and the first of them, by their ranks in the world */
+    int64_t part_ms;            /* of the next wait */
     /* Once other ranks know of the vote: in world->votes, with the value of recovers/RANK. */
     struct msi_list node;
     char told[RECOVERY_MAX];
@@ -46,8 +47,11 @@ static void count_missing(struct vote_state *s) {
     s->missing = 0;
     pthread_mutex_lock(&group->world->lock);
     for (int r = 0; r < group->size; r++) {
-        s->ballots[r].lost = group->world->lost_ranks[msi_group_global_rank(group, r)].order;
-        s->missing += !s->ballots[r].text.p && !s->ballots[r].lost;
+        int global = msi_group_global_rank(group, r);
+        s->ballots[r].lost = group->world->lost_ranks[global].order;
+        if (s->ballots[r].text.p || s->ballots[r].lost) continue;
+        if (s->missing < MSI_AWAITED_MOST) s->late[s->missing] = global;
+        s->missing++;
     }
     pthread_mutex_unlock(&group->world->lock);
 }
@@ -208,6 +212,12 @@ struct recovery {
     unsigned long long number;
 };
 
+/* Parses the value of recovers/RANK; false: that rank waits in no vote. */
+static bool read_recovery(const struct msi_world *world, const char *text, struct recovery *r) {
+    return sscanf(text, "%d %47s %15s %llu %60s", &r->cause, r->id, r->kind, &r->number, r->call) == 5 &&
+           r->cause < world->size;
+}
+
 /* Is this rank a member of the group, and has it not done that vote? */
 static bool is_needed(struct msi_world *world, const struct recovery *r) {
     bool needed = false;
@@ -223,6 +233,22 @@ static bool is_needed(struct msi_world *world, const struct recovery *r) {
     return needed;
 }
 
+/* A call waits for a rank that waits in a vote. */
+static mst_status say_recovering(mst_group *group, int rank, const struct recovery *r) {
+    static const char *const remedy = "call it on this rank, too; the group must be recreated";
+    char who[MSI_RANK_SHOW_MAX], dead[MSI_RANK_SHOW_MAX];
+    msi_rank_show(group, rank, who, sizeof who);
+    if (r->cause < 0)
+        return msi_blame(
+            msi_fail(MST_ERR_PEER_LOST, remedy, "%s, for which this call waits, is in %s", who, r->call),
+            rank);
+    bool left = msi_world_rank_event(group->world, r->cause) == 'L';
+    mst_status st =
+        msi_fail(MST_ERR_PEER_LOST, remedy, "%s %s, and %s, for which this call waits, is in %s",
+                 msi_rank_show(group, r->cause, dead, sizeof dead), left ? "has left" : "died", who, r->call);
+    return msi_blame(st, r->cause);
+}
+
 /*
  * text is the value of recovers/RANK. Before the call has waited for long, and if it waits for any sender, it
  * fails only if the vote needs this rank: another vote may be over soon. Without a loss the others may wait
@@ -230,24 +256,12 @@ static bool is_needed(struct msi_world *world, const struct recovery *r) {
  */
 static mst_status fail_recovering(mst_group *group, int rank, const char *text,
                                   const struct msi_waiting *at) {
-    static const char *const remedy = "call it on this rank, too; the group must be recreated";
     struct msi_world *world = group->world;
-    char who[MSI_RANK_SHOW_MAX], dead[MSI_RANK_SHOW_MAX];
     struct recovery r;
-    if (sscanf(text, "%d %47s %15s %llu %60s", &r.cause, r.id, r.kind, &r.number, r.call) != 5 ||
-        r.cause >= world->size)
-        return MST_OK;
+    if (!read_recovery(world, text, &r)) return MST_OK;
     if (r.cause < 0 && (!at->late || takes_part(world))) return MST_OK;
     if ((!at->late || at->any) && !is_needed(world, &r)) return MST_OK;
-    msi_rank_show(group, rank, who, sizeof who);
-    if (r.cause < 0)
-        return msi_blame(
-            msi_fail(MST_ERR_PEER_LOST, remedy, "%s, for which this call waits, is in %s", who, r.call),
-            rank);
-    mst_status st = msi_fail(MST_ERR_PEER_LOST, remedy, "%s %s, and %s, for which this call waits, is in %s",
-                             msi_rank_show(group, r.cause, dead, sizeof dead),
-                             msi_world_rank_event(world, r.cause) == 'L' ? "has left" : "died", who, r.call);
-    return msi_blame(st, r.cause);
+    return say_recovering(group, rank, &r);
 }
 
 mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting *at) {
@@ -272,6 +286,42 @@ mst_status msi_group_check_recovering(mst_group *group, const struct msi_waiting
     return st;
 }
 
+/* Does a thread of this rank take part in that vote? */
+static bool is_in(struct msi_world *world, const struct recovery *r) {
+    bool in = false;
+    pthread_mutex_lock(&world->votes_lock);
+    for (const struct msi_list *at = world->votes.next; at != &world->votes && !in; at = at->next) {
+        const struct msi_vote *vote = msi_container(at, struct vote_state, node)->vote;
+        in = !strcmp(vote->group->id, r->id) && !strcmp(vote->kind, r->kind);
+    }
+    pthread_mutex_unlock(&world->votes_lock);
+    return in;
+}
+
+/*
+ * Does a rank that is missing in an agreement wait for this one in a vote that ends calls, such as that of
+ * mst_shrink_world? Then the two would wait for each other until the deadline.
+ */
+static mst_status yield_to_recovery(struct vote_state *s) {
+    mst_group *group = s->vote->group;
+    struct msi_world *world = group->world;
+    mst_status st = MST_OK;
+    if (s->vote->ends_calls || s->part_ms < PART_LONG_MS) return MST_OK;
+    for (int i = 0; i < s->missing && i < MSI_AWAITED_MOST && st == MST_OK; i++) {
+        struct msi_wait wait = {msi_deadline(MSI_REPORT_MS), NULL};
+        struct msi_buf value = {0};
+        struct recovery r;
+        char name[32], text[RECOVERY_MAX];
+        snprintf(name, sizeof name, "recovers/%d", s->late[i]);
+        bool found = msi_world_read(world, &wait, name, &value) == MST_OK &&
+                     read_recovery(world, msi_str_copy(msi_buf_str(&value), text, sizeof text), &r);
+        if (found && strcmp(r.kind, s->vote->kind) != 0 && is_needed(world, &r) && !is_in(world, &r))
+            st = say_recovering(group, s->late[i], &r);
+        msi_buf_free(&value);
+    }
+    return st;
+}
+
 static mst_status take_part(struct vote_state *s, struct msi_str own, const struct msi_wait *wait,
                             struct msi_buf *decision) {
     struct msi_buf line = {0};
@@ -283,6 +333,7 @@ static mst_status take_part(struct vote_state *s, struct msi_str own, const stru
             tell_recovery(s, cause);
         st = wait_for_news(s, wait);
         if (st == MST_OK) st = look(s, msi_str(NULL, 0), wait, decision);
+        if (st == MST_OK && !decision->len) st = yield_to_recovery(s);
     }
     end_recovery(s);
     if (st == MST_OK && decision->failed) st = msi_fail_memory();

@@ -204,7 +204,7 @@ def expected(trial):
     if trial.launched:
         return {"lost": 3, "ready": None}  # the launcher may be the first to notice
     if trial.mode == "stop":
-        return {"lost": 3}
+        return {"lost": 3, "failed": 5} if trial.fault == "freeze" else {"lost": 3}  # also while it makes its groups
     return {"failed": 5, "done": 0}  # shrinking needs the store; most calls do not
 
 
@@ -218,8 +218,10 @@ def may_blame_others(trial):
 
 def blames_other(trial, s):
     """Whether a survivor blames neither a victim nor, if that is the fault, the store."""
-    if (trial.fault == "store" and "store" in s.message) or (trial.fault == "freeze" and "message from any rank" in s.message):
+    if trial.fault == "store" and "store" in s.message:
         return False
+    if trial.fault == "freeze" and "message from any rank" in s.message and s.culprit < 0:  # several ranks could have sent it
+        return not any(f"rank {victim} (" in s.message for victim in trial.victims)
     return s.detected is not None and s.culprit not in trial.victims
 
 

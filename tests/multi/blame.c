@@ -68,6 +68,18 @@ static mst_status receive_and_send(int peer) {
     return st;
 }
 
+/* Receives together with a message of this rank to itself, which arrives. */
+static mst_status receive_among_others(int peer) {
+    static int to[COUNT];
+    int me = mst_get_rank(group);
+    mst_work *works[3];
+    mst_status st = mst_isend(in, COUNT, MST_I32, me, .tag = 1, .work = &works[0], .timeout_ms = timeout_ms);
+    if (st == MST_OK)
+        st = mst_irecv(to, COUNT, MST_I32, me, .tag = 1, .work = &works[1], .timeout_ms = timeout_ms);
+    if (st == MST_OK) st = mst_irecv(out, COUNT, MST_I32, peer, .work = &works[2], .timeout_ms = timeout_ms);
+    return st == MST_OK ? mst_wait_all(works, 3) : st;
+}
+
 /* Waits for that time only, and leaves the work alone. */
 static mst_status wait_for_sum(int ms) {
     mst_work *work;
@@ -76,10 +88,24 @@ static mst_status wait_for_sum(int ms) {
     return st == MST_OK ? mst_wait(work, .timeout_ms = ms) : st;
 }
 
-static mst_status wait_for_message(int ms) {
+static mst_status wait_for(int peer, int ms) {
     mst_work *work;
-    mst_status st = mst_irecv(in, COUNT, MST_I32, 1, .work = &work, .group = group, .timeout_ms = timeout_ms);
+    mst_status st =
+        mst_irecv(in, COUNT, MST_I32, peer, .work = &work, .group = group, .timeout_ms = timeout_ms);
     return st == MST_OK ? mst_wait_all(&work, 1, .timeout_ms = ms) : st;
+}
+
+static mst_status wait_for_message(int ms) {
+    return wait_for(1, ms);
+}
+
+static mst_status wait_for_any(int ms) {
+    return wait_for(MST_ANY_SOURCE, ms);
+}
+
+static mst_status acknowledge(int unused) {
+    (void)unused;
+    return mst_ack_lost_ranks(group, NULL, 0, NULL);
 }
 
 static mst_status make_groups(int n) {
@@ -133,9 +159,12 @@ static const struct {
                {"scatter", scatter},
                {"receive", receive},
                {"both", receive_and_send},
+               {"among", receive_among_others},
                {"send", send},
                {"wait", wait_for_sum},
                {"wait_message", wait_for_message},
+               {"wait_any", wait_for_any},
+               {"acknowledge", acknowledge},
                {"groups", make_groups},
                {"group", enter_group},
                {"shrink", shrink},

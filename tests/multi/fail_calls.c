@@ -47,6 +47,7 @@ enum {
     VICTIM = RANKS - 1,
     LONG_MS = 8000,
     EARLY_MS = 1500,
+    JOIN_MS = 5000, /* for a joiner that may fail */
     GONE_MS = 5000,
     ROUND_S = 50,
     TEXT = 1000,
@@ -76,6 +77,7 @@ struct outcome {
     char failed[24]; /* the call; "": none */
     char message[TEXT], second_message[TEXT];
     struct usage left;
+    char threads[100]; /* the names of its threads, if some are left */
     struct blocks blocks[SITES];
     int n_blocks;
 };
@@ -111,6 +113,37 @@ static struct usage count_usage(void) {
 }
 
 /*
+ * ThreadSanitizer starts a thread of its own with the first one of a process, also of a process that was
+ * forked. A rank without threads in the first round would seem to leave it later.
+ */
+static void *tell_thread(void *path) {
+    snprintf(path, 64, "/proc/self/task/%d", (int)gettid());
+    return NULL;
+}
+static void start_foreign_threads(void) {
+    pthread_t thread;
+    char path[64];
+    if (pthread_create(&thread, NULL, tell_thread, path)) abort();
+    pthread_join(thread, NULL);
+    while (!access(path, F_OK)) usleep(100);
+}
+
+/* Writes the names of the threads but the first. */
+static void name_threads(char *out, size_t size) {
+    char path[300], name[32];
+    DIR *dir = opendir("/proc/self/task");
+    size_t used = 0;
+    for (struct dirent *at; dir && (at = readdir(dir));) {
+        snprintf(path, sizeof path, "/proc/self/task/%.200s/comm", at->d_name);
+        FILE *file = at->d_name[0] != '.' && atoi(at->d_name) != getpid() ? fopen(path, "r") : NULL;
+        if (file && fscanf(file, "%31s", name) == 1 && used < size)
+            used += (size_t)snprintf(out + used, size - used, " %s", name);
+        if (file) fclose(file);
+    }
+    if (dir) closedir(dir);
+}
+
+/*
  * Counts what is more than before, when made blocks had been allocated. A thread that was joined is listed
  * until the kernel has ended it, which takes some time if all processors are busy.
  */
@@ -120,6 +153,7 @@ static void count_left(const struct usage *before, int made, struct outcome *out
         usleep(1000);
         now = count_usage();
     }
+    if (now.threads > before->threads) name_threads(out->threads, sizeof out->threads);
     out->left =
         (struct usage){now.fds - before->fds, now.threads - before->threads, now.segments - before->segments};
     out->n_blocks = intercept_list(made, out->blocks, SITES);
@@ -162,6 +196,7 @@ static mst_status open_world(int index, struct rank *rank) {
     mst_status st = mst_world_open(&options, &rank->world);
     rank->rank = index;
     rank->size = RANKS;
+    rank->grow_ms = armed_rank < RANKS ? TIMEOUT_MS : JOIN_MS;
     rank->call = (mst_call){.size = sizeof rank->call, .group = rank->world, .timeout_ms = TIMEOUT_MS};
     return st;
 }
@@ -235,6 +270,7 @@ static void *run_thread(void *context) {
 
 static void run_threads(void) {
     pthread_t threads[RANKS];
+    start_foreign_threads();
     struct usage before = count_usage();
     int made = intercept_made();
     if (mst_store_open("hash://", &shared_store) != MST_OK) abort();
@@ -262,6 +298,7 @@ static void run_process(int index) {
         snprintf(text, sizeof text, "%d", RANKS);
         if (index < RANKS) setenv("WORLD_SIZE", text, 1);
     }
+    start_foreign_threads();
     struct usage before = count_usage();
     int made = intercept_made();
     run_rank(index, &outcomes[index]);
@@ -355,6 +392,7 @@ static bool names_rank(const struct outcome *out, int rank) {
  */
 static bool names_cause(const struct outcome *out) {
     /* A rank that never came is not known. A receive from any source ends when the last sender has left. */
+    if (armed_rank >= RANKS && strstr(out->message, "new processes came in time")) return true;
     bool found =
         names_rank(out, armed_rank) || !strcmp(phase->name, "init") || !strcmp(phase->name, "any_source");
     for (int r = 0; r < MOST && (phase->messages || lasting || !strcmp(layout, "file")); r++)
@@ -390,7 +428,7 @@ static void check_rank(int r, bool failed) {
     if (again && out->second != MST_OK && !out->second_message[0])
         bad(r, "failed again without a message", "");
     if (left->fds > most->fds) bad(r, "leaves a descriptor", "");
-    if (left->threads > most->threads) bad(r, "leaves a thread", "");
+    if (left->threads > most->threads) bad(r, "leaves a thread", out->threads);
     if (left->segments > most->segments) bad(r, "leaves a segment", "");
     for (int i = 0; i < out->n_blocks; i++) check_blocks(r, &out->blocks[i]);
 }
@@ -403,21 +441,11 @@ static bool run_round(void) {
     int ranks = count_ranks();
     for (int r = 0; round_number && r < ranks; r++) check_rank(r, armed->status != MST_OK);
     for (int r = 0; verbose && r < ranks; r++)
-        printf("%d %s rank %d: %s %d ms %s%s%s\n", round_number, armed->failed, r,
-               mst_status_name(outcomes[r].status), (int)outcomes[r].ms, outcomes[r].message,
+        printf("%d %s rank %d: %s %d ms, left %d %d %d%s %s%s%s\n", round_number, armed->failed, r,
+               mst_status_name(outcomes[r].status), (int)outcomes[r].ms, outcomes[r].left.fds,
+               outcomes[r].left.threads, outcomes[r].left.segments, outcomes[r].threads, outcomes[r].message,
                outcomes[r].second_message[0] ? "; again: " : "", outcomes[r].second_message);
     return armed->failed[0];
-}
-
-static void *return_at_once(void *context) {
-    return context;
-}
-
-/* ThreadSanitizer starts a thread of its own with the first thread: it shall be there before. */
-static void start_first_thread(void) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, return_at_once, NULL)) abort();
-    pthread_join(thread, NULL);
 }
 
 static int list_phases(void) {
@@ -462,7 +490,6 @@ int main(int argc, char **argv) {
     armed_rank = atoi(argv[optind + 1]);
     outcomes = mmap(NULL, MOST * sizeof *outcomes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (outcomes == MAP_FAILED) abort();
-    start_first_thread();
     round_number = first;
     if (!strcmp(layout, "launched")) return run_launched();
     round_number = 0;

@@ -24,6 +24,7 @@ def state(rank):
 
 class BlameTest(RanksTest):
     hosted = True  # rank 0 hosts the store; else it outlives the ranks
+    hosts = None  # of the world of each()
     settings = {}
 
     def world(self, hosts, *actions):
@@ -46,6 +47,7 @@ class BlameTest(RanksTest):
     def each(self, layouts, body, *actions):
         for hosts in layouts:
             with self.subTest(hosts=hosts), self.ended():
+                self.hosts = hosts
                 ranks = self.world(hosts, *actions)
                 body(ranks)
                 for process in self.processes:
@@ -215,6 +217,17 @@ class Consequences(BlameTest):
         for self.hosted in (False, True):
             self.each(self.LAYOUTS, body, "sum receive:1 hold", f"sum hold timeout:{SHORT} receive:3 quit", "sum barrier", "sum hold")
 
+    def test_end_after_one_of_several_messages(self):
+        """The other messages of mst_wait_all succeed, but they began before the failure."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            self.blames(ranks[1], "among:3", 3, ("MST_ERR_STALLED",), SHORT + SOON)
+            self.blames(ranks[0], "receive:1", 3, LOST, SHORT + 2 * SOON)
+
+        self.each(self.LAYOUTS, body, "sum receive:1", f"sum timeout:{SHORT} among:3 quit", "sum hold", "sum hold")
+
     def test_shrinking_after_a_stalled_message(self):
         def body(ranks):
             for rank in ranks:
@@ -227,6 +240,22 @@ class Consequences(BlameTest):
 
         calls = f"sum hold timeout:{SHORT} receive:3 timeout:20000 shrink"
         self.each(self.LAYOUTS, body, "sum receive:1 hold", calls, "sum barrier hold", "sum hold")
+
+    def test_shrinking_during_an_agreement(self):
+        """Rank 0 recovers from the death of rank 2, while rank 1 is in mst_agree: neither waits for the deadline."""
+        for self.hosted in (False, True):
+
+            def body(ranks):
+                for rank in ranks:
+                    self.assert_ok(rank.step("sum"))
+                ranks[2].kill()
+                self.blames(ranks[0], "receive:2", 2, LOST)
+                step = self.blames(ranks[1], "agree", 2, LOST, 2 * SOON)
+                self.assertIn("is in mst_shrink_world", step.message)
+                for rank in ranks[:2]:
+                    self.assert_ok(rank.step("shrink"))
+
+            self.each((None, "abc"), body, "sum receive:2 shrink hold", "sum agree shrink hold", "sum hold")
 
     def test_success_after_a_stalled_message(self):
         """Rank 1 has gone on since then, so its death has nothing to do with the stall."""
@@ -447,6 +476,90 @@ class Waits(BlameTest):
             self.blames(ranks[1], "receive:0", 2, ("MST_ERR_STALLED",), SHORT + SOON)
 
         self.each(("abc",), body, "sum receive:2", f"sum timeout:{SHORT} receive:0", "sum hold")
+
+    def stalls(self, rank, action, *missing):
+        """A receive from any rank fails because of these ranks, which its message names."""
+        step = rank.step(action)
+        self.assertEqual(step.status, "MST_ERR_STALLED", step)
+        named = step.message.partition("not sent by ")[2].partition(";")[0]
+        self.assertEqual(tuple(map(int, re.findall(r"rank (\d+) \(", named))), missing, step)
+        self.assertEqual(step.culprit, missing[0] if len(missing) == 1 else -1, step)
+        self.assert_within(step, SHORT + SOON)
+        return step
+
+    def await_waits(self, *ranks):
+        """The ranks have waited for so long that others know it."""
+        url = f"tcp://127.0.0.1:{self.port}"
+        for number, rank in ranks:
+            self.assert_ok(rank.step("sum"))
+            wait_until(lambda rank=rank: state(rank) == "S", "a rank sleeps")
+        if len(set(self.hosts or "")) > 1:
+            reports = {f"/wait/{number}" for number, _ in ranks}
+            wait_until(lambda: reports <= {key[key.rfind("/wait/"):] for key in self.keys(url)}, "ranks report their waits")
+
+    def test_any_source(self):
+        """Ranks 0 and 1 wait for any message, rank 2 for one of rank 0. Ranks 3 and 4 do not call."""
+
+        def body(ranks):
+            self.await_waits(*enumerate(ranks[1:3], 1))
+            ranks[0].resume()
+            self.stalls(ranks[0], "receive:-1", 3, 4)
+
+        calls = f"sum hold timeout:{SHORT} receive:-1 hold", "sum receive:-1", "sum receive:0", "sum hold", "sum hold"
+        self.each((None, "abcde", "aabba"), body, *calls)
+
+    def test_any_source_of_ranks_that_left(self):
+        """Rank 1 has left, rank 2 has died, which rank 0 has acknowledged, and rank 3 does not call."""
+
+        def body(ranks):
+            ranks[1].process.wait(timeout=20)
+            ranks[2].kill()
+            ranks[0].resume()
+            self.blames(ranks[0], "receive:2", 2, LOST)
+            self.assert_ok(ranks[0].step("acknowledge"))
+            step = self.stalls(ranks[0], "receive:-1", 3)
+            self.assertRegex(step.message, r"; rank 1 \(.*\) has left, rank 2 \(.*\) has died; ")
+
+        calls = f"sum hold receive:2 acknowledge timeout:{SHORT} receive:-1 hold"
+        self.each((None, "abcd", "aabb"), body, calls, "sum destroy", "sum hold", "sum hold")
+
+    def test_any_source_of_a_rank_that_waits_elsewhere(self):
+        """The only other rank of the group waits in another group, for rank 2."""
+
+        def body(ranks):
+            self.blames(ranks[0], "receive:-1", 2, ("MST_ERR_STALLED",), SHORT + SOON)
+
+        group = "sum group:101 sum"
+        self.each((None, "abc"), body, f"{group} timeout:{SHORT} receive:-1 hold", f"{group} world receive:2", "sum hold")
+
+    def test_any_source_of_a_stopped_rank(self):
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            ranks[3].send(signal.SIGSTOP)
+            wait_until(lambda: state(ranks[3]) == "T", "rank 3 is stopped")
+            ranks[0].resume()
+            self.stalls(ranks[0], "receive:-1", 3)
+
+        self.each((None, "aaba"), body, f"sum hold timeout:{SHORT} receive:-1 hold", "sum receive:3", "sum receive:3", "sum receive:0")
+
+    def test_any_source_of_ranks_that_wait(self):
+        """All ranks wait for a message, but none sends one."""
+
+        def body(ranks):
+            self.await_waits(*enumerate(ranks[1:], 1))
+            ranks[0].resume()
+            step = ranks[0].step("receive:-1")
+            self.assertRegex(step.message, r"in time; these wait themselves: rank 1 \(.*\), rank 2 \(.*\); find out")
+
+        self.each((None, "abc"), body, f"sum hold timeout:{SHORT} receive:-1 hold", "sum receive:-1", "sum receive:-1")
+
+    def test_end_of_a_wait_for_any_source(self):
+        def body(ranks):
+            step = self.blames(ranks[0], "wait_any:700", 2, ("MST_ERR_TIMEOUT",), 2 * SOON)
+            self.assertRegex(step.message, r"is not done yet; it waits for rank 2 \([^)]*\); wait again")
+
+        self.each((None,), body, "sum wait_any:700 hold", "sum receive:0", "sum hold")
 
     def test_wait_that_is_over(self):
         """Rank 0 has waited for rank 2 for long, but does not any more."""

@@ -25,6 +25,7 @@ REPEATED = ("all_reduce", "new_group", "shrink_group", "shrink_world", "agree") 
 ROUNDS = 3  # of each phase in the normal run
 FOUND = (  # rounds that once had a problem
     ("served", "abort", 1), ("hosted", "mesh", 1, "-a", "-f", 18, "-n", 30), ("hosted", "grow_world", 1, "-a", "-f", 27, "-n", 33),
+    ("served", "shrink_world", 0, "-f", 72, "-n", 85),
 )  # fmt: skip
 AT_ONCE = int(os.environ.get("FAIL_CALLS_AT_ONCE", 3))
 ENDED = re.compile(r"ended (\d) (\S+) culprit (-?\d+), left (-?\d+) (-?\d+) (-?\d+) (-?\d+), call (\S+): (.*)")

@@ -69,7 +69,8 @@ class SlowHere(RanksTest):
         for number, rank in enumerate(ranks):
             if number == LATE or (call in MESSAGES and number != 0) or call == "unawaited":
                 continue
-            whom = "any rank" if call == "any" else self.late(ranks)
+            other = rf"(?:, rank {LATE + 1} \(.*\))?" if call == "any" else ""  # it may send, unless it waits already
+            whom = self.late(ranks) + other
             name, _, what = CALLS[call].partition(" ")
             what = f"(?: {re.escape(what)})?" if self.opens else " " * bool(what) + re.escape(what)
             self.assert_line(rank, number, rf"{name}{what} at \S*slow\.c:\d+", whom)

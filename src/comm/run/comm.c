@@ -139,6 +139,7 @@ static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
     work->op = (struct msi_op){.desc = {.root = -1, .peer = -1, .sender = -1}};
     work->begun = work->done = work->abandoned = work->awaited = work->blocking = work->numbered = false;
     work->parted = false;
+    work->after_failure = msi_sinks_on() & MSI_SINK_CAUSE;
     work->source = -1;
     work->seq = 0;
     work->op_trace.on = 0;

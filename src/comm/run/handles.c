@@ -234,9 +234,11 @@ mst_status msi_one_finish(mst_work *handle, const struct msi_wait *wait, bool ke
     struct mst_work *work = lookup_locked(handle);
     if (!work) return msi_refuse_handle();
     struct msi_comm *comm = work->comm;
+    bool after = work->after_failure;
     mst_status st = msi_comm_wait_for(work, msi_handle_generation(handle), wait, keep);
     msi_comm_unlock(comm);
-    return msi_comm_hand_out(comm, st);
+    /* The success of an operation that began earlier does not mean that the rank goes on. */
+    return st == MST_OK && !after ? st : msi_comm_hand_out(comm, st);
 }
 
 mst_status msi_refuse_result(void) {

@@ -95,19 +95,6 @@ static int lost_peer(struct msi_comm *comm, const struct mst_work *work) {
     return left;
 }
 
-/* No message arrived, or none was received, in time. */
-static mst_status say_unmatched(struct msi_comm *comm, const struct mst_work *work, int *culprit) {
-    char who[200] = "any rank", tag[32] = "any tag", cause[300] = "";
-    int peer = msi_comm_peer(work);
-    if (peer >= 0) msi_comm_show(comm, peer, who, sizeof who);
-    if (work->op.desc.tag >= 0) snprintf(tag, sizeof tag, "tag %d", work->op.desc.tag);
-    *culprit = peer >= 0 ? msi_comm_find_cause(comm, work, cause, sizeof cause) : -1;
-    return msi_fail(MST_ERR_STALLED, "find out where that rank is, or raise .timeout_ms",
-                    work->op.desc.kind == MST_KIND_SEND ? "%s has not received the message with %s in time%s"
-                                                        : "no message from %s with %s arrived in time%s",
-                    who, tag, cause);
-}
-
 /* Fails the operation if its deadline has passed or it was cancelled; true if so. */
 static bool ran_out(struct msi_comm *comm, struct mst_work *work, int64_t now) {
     int culprit = -1;
@@ -115,7 +102,7 @@ static bool ran_out(struct msi_comm *comm, struct mst_work *work, int64_t now) {
     if (work->wait.deadline == MSI_NO_DEADLINE)
         work->wait.deadline = now + (int64_t)work->timeout_ms * 1000000;
     if (now >= work->wait.deadline)
-        st = msi_op_is_message(&work->op) ? say_unmatched(comm, work, &culprit)
+        st = msi_op_is_message(&work->op) ? msi_comm_say_unmatched(comm, work, &culprit)
                                           : msi_comm_say_stalled(comm, work, &culprit);
     else if (msi_wait_cancelled(&work->wait))
         st = msi_fail(MST_ERR_CANCELLED, NULL, "%s: cancelled by the caller", work->op.name);

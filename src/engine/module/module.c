@@ -49,9 +49,9 @@ static mst_status host_get(const mst_backend_host *host, const char *key, int64_
     struct msi_str name = backend_key(module_of(host), key, full);
     struct msi_wait wait = {deadline, NULL};
     /* A single request that waits ends when a rank is lost. Once the engine is open, waits find lost ranks
-     * themselves: then two requests are sent, which are not guarded. */
+     * themselves: then two requests are sent, which are not guarded. The reply of the first one is short. */
     bool open = module_of(host)->made != NULL;
-    struct msi_store_rpc both[] = {{.req = msi_read_request(name)},
+    struct msi_store_rpc both[] = {{.req = {.op = MSI_OP_CHECK, .keys = &name, .n = 1}},
                                    {.req = {.op = MSI_OP_WAIT_GET, .keys = &name, .n = 1}}};
     mst_status st = open ? comm->hooks.exec(comm->hooks.context, &wait, both, 2)
                          : comm->hooks.exec(comm->hooks.context, &wait, &both[1], 1);

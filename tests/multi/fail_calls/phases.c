@@ -368,7 +368,7 @@ static mst_status shrink_world(struct rank *r) {
 
 static mst_status grow_world(struct rank *r) {
     mst_status st = MST_OK;
-    if (!r->step) st = mst_grow_world(1, .world = &r->world, .timeout_ms = TIMEOUT_MS);
+    if (!r->step) st = mst_grow_world(1, .world = &r->world, .timeout_ms = r->grow_ms);
     if (st != MST_OK) return st;
     r->step = 1;
     return check_survivors(r, r->world, r->size + 1);

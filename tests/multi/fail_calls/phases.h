@@ -12,6 +12,7 @@
 enum { TIMEOUT_MS = 20000 };
 
 struct rank {
+    int grow_ms; /* how long mst_grow_world waits */
     mst_group *world;
     mst_call call; /* on the world */
     int rank, size;
