@@ -289,10 +289,11 @@ uint64_t msi_comm_message_number(struct msi_comm *comm, const struct msi_op *op)
 
 /*
  * A small blocking collective without an operation, in steps. enter_now takes the lock, if nothing else is
- * under way and the engine has a fast path. gate: the flag of msi_comm_claim, which must be free. sign_now signs
- * a description, once for any number of calls; false: it does not suit. begin_now announces the call; false: nothing has happened, and
- * an operation is needed. finish_now spins for a moment; true: the collective is over. False: continue returns
- * the operation that continues it, and run_begun runs that to its end and releases the lock.
+ * under way and the engine has a fast path. gate: the flag of msi_comm_claim, which must be free. sign_now
+ * signs a description, once for any number of calls; false: it does not suit. begin_now announces the call;
+ * false: nothing has happened, and an operation is needed. finish_now spins for a moment; true: the
+ * collective is over. False: continue returns the operation that continues it, and run_begun runs that to its
+ * end and releases the lock.
  */
 bool msi_comm_enter_now(struct msi_comm *comm, const _Atomic bool *gate);
 void msi_comm_leave_now(struct msi_comm *comm);

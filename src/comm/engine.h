@@ -56,8 +56,8 @@ struct msi_engine {
      * The fast path of a small blocking collective, which needs no operation; nothing else is under way.
      * suits_now tells whether a description suits it, but for its buffers. begin_now announces it; false:
      * nothing has happened, and it goes through the queue. finish_now spins for a moment; true: it is over.
-     * Else resume makes the operation, whose description is complete, continue it, before it is queued. All of
-     * them or none.
+     * Else resume makes the operation, whose description is complete, continue it, before it is queued. All
+     * of them or none.
      */
     bool (*suits_now)(const struct msi_comm *comm, const struct msi_op *op);
     bool (*begin_now)(struct msi_comm *comm, const struct msi_op *op);

@@ -6,10 +6,10 @@
  *
  * The head of a cell holds the cell's number and length. The sender writes it last, so that a receiver that
  * reads the expected number also sees the bytes. A small message is in the cache line of the head and costs
- * one cache line transfer. A longer one begins two lines further: a receiver that polls the head makes the
- * processor fetch the line beside it, too, which the sender would have to take back. Messages are not acknowledged: the receiver counts the cells that it has emptied,
- * on a line of its own and a few at a time. The sender reads this count only when it has filled all cells
- * that it knows to be free.
+ * one cache line transfer. A longer one begins two lines further: a processor that polls the head may fetch
+ * the line beside it too, which the sender would have to take back. Messages are not acknowledged: the
+ * receiver counts the cells that it has emptied, on a line of its own and a few at a time. The sender reads
+ * this count only when it has filled all cells that it knows to be free.
  *
  * A flag in the head marks the last cell before cell 0. Normally this is cell 15: more cells would only use
  * more cache. On oversubscribed processors the sender continues up to cell 65 while it has bytes to send, so
@@ -63,7 +63,8 @@ struct msi_ring {
 
 _Static_assert(sizeof(_Atomic uint64_t) == 8, "atomics are plain words");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these: 64 bits without a lock");
-_Static_assert(offsetof(struct msi_cell, bytes) == 128 && sizeof(struct msi_cell) == 16512, "layout of a cell");
+_Static_assert(offsetof(struct msi_cell, bytes) == 128 && sizeof(struct msi_cell) == 16512,
+               "layout of a cell");
 _Static_assert(sizeof(struct msi_cell) % MSI_RING_LINE == 0 && sizeof(struct msi_cell) % 4096 != 0,
                "cells are aligned and in different cache sets");
 _Static_assert(offsetof(struct msi_ring, cells) == MSI_RING_LINE, "cells begin on their own line");
@@ -103,16 +104,6 @@ static inline bool msi_ring_has_room(const struct msi_ring_out *out) {
 static inline uint64_t msi_ring_emptied(const struct msi_ring_out *out) {
     /* Acquires what msi_ring_close released: the receiver has read these cells and offered buffers. */
     return atomic_load_explicit(&out->ring->emptied, memory_order_seq_cst);
-}
-
-/* Fetches the next cell, if it is free, for writing a message of that length. */
-static inline void msi_ring_fetch_next(const struct msi_ring_out *out, size_t len) {
-    enum { CACHE_LINE = 64, MOST = 1 << 10 };
-    const struct msi_cell *cell = msi_ring_next(out);
-    if (!msi_ring_has_room(out)) return;
-    __builtin_prefetch(cell, 1);
-    for (size_t at = 0; len > MSI_CELL_SMALL && at < len && at < MOST; at += CACHE_LINE)
-        __builtin_prefetch(cell->bytes + at, 1);
 }
 
 /* Updates the number of free cells. Returns false if the receiver reports an impossible number. */

@@ -265,7 +265,6 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
     memcpy(to, head, head_len);
     if (body_len) memcpy(to + head_len, body, body_len);
     publish(shm, head_len + body_len);
-    msi_ring_fetch_next(&shm->out, head_len + body_len);
     return true;
 }
 

@@ -37,7 +37,7 @@
 
 enum {
     MSI_SLOTS = 8,
-    MSI_SLOT_PAYLOAD = 48, /* with the flag one cache line */
+    MSI_SLOT_PAYLOAD = 48,       /* with the flag one cache line */
     MSI_SMALL_CELLS = MSI_SLOTS, /* a cell is free when its slot is (rule 4) */
     MSI_SMALL_CELL = 16 << 10,
     MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it needs */

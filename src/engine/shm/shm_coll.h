@@ -207,8 +207,8 @@ static inline void msi_shm_all_came(const struct msi_shm_coll *coll) {
 }
 /* Fails because the rank has announced another call, or other calls before. */
 enum msi_advance msi_shm_differs(struct msi_shm_coll *coll, int rank);
-/* Has the rank announced that operation with the same hash, and the same calls before? MSI_MOVED, MSI_BLOCKED;
- * MSI_FAILED: another call. */
+/* Has the rank announced that operation with the same hash, and the same calls before? MSI_MOVED,
+ * MSI_BLOCKED; MSI_FAILED: another call. */
 static inline enum msi_advance msi_shm_has_announced(const struct msi_shm_region *region, uint64_t seq,
                                                      uint32_t hash, int rank) {
     const struct msi_slot *slot = &region->areas[rank].slots[seq % MSI_SLOTS];

@@ -92,7 +92,7 @@ bool msi_shm_suits_now(const struct msi_comm *comm, const struct msi_op *op) {
            !msi_shm_is_large_reduction(op, comm->size);
 }
 
-/* The other ranks have read the next cell long ago: fetches it for writing, while this rank waits for them. */
+/* The other ranks have read the next cell long ago: fetches it for writing, while this rank waits. */
 static inline void fetch_cell(const unsigned char *cell, size_t bytes) {
     enum { LINE = 64, MOST = 1 << 10 };
     for (size_t at = 0; at < bytes && at < MOST; at += LINE) __builtin_prefetch(cell + at, 1);
