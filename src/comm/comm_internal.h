@@ -359,6 +359,8 @@ void msi_comm_fail_fault(struct mst_work *work);
 void msi_comm_keep(struct msi_comm *comm, struct msi_failure *failure, mst_status status, int culprit);
 /* Fails if this rank has aborted the group. For waits that hold the lock. */
 mst_status msi_comm_check_own_abort(struct msi_comm *comm);
+/* Under the lock: ends the communicator, which this rank has aborted, and informs the other ranks. */
+void msi_comm_end_aborted(struct msi_comm *comm);
 /* Ends the communicator with the failure of an operation, and informs the other ranks. */
 void msi_comm_give_up(struct msi_comm *comm, const struct mst_work *work);
 /* Fails this thread with a failure that was stored. */

@@ -5,6 +5,7 @@
 #include "os/exit.h"
 #include "os/pidfd.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -107,8 +108,33 @@ void msi_comm_keep(struct msi_comm *comm, struct msi_failure *f, mst_status stat
     f->status = status;
 }
 
+void msi_comm_end_aborted(struct msi_comm *comm) {
+    if (comm->failure.status != MST_OK) return;
+    comm->failure = comm->abort.failure;
+    if (comm->engine->announce_abort) comm->engine->announce_abort(comm);
+}
+
+/*
+ * Is another thread of this rank aborting the group? It tells the other ranks first, and these may fail
+ * before it has told this one. Waits for that, without need of the lock.
+ */
+static bool is_aborting(struct msi_comm *comm) {
+    enum { ABORT_MS = 1000 };
+    /* Both are stored by msi_comm_abort. */
+    if (!atomic_load_explicit(&comm->abort.called, memory_order_relaxed)) return false;
+    int64_t until = msi_deadline(ABORT_MS);
+    while (!atomic_load_explicit(&comm->abort.known, memory_order_acquire) && msi_now() < until)
+        sched_yield();
+    return atomic_load_explicit(&comm->abort.known, memory_order_acquire);
+}
+
 void msi_comm_fail(struct msi_comm *comm, struct mst_work *work, mst_status status, int culprit) {
     if (work->failure.status != MST_OK) return;
+    if (comm->failure.status == MST_OK && is_aborting(comm)) {
+        msi_comm_end_aborted(comm);
+        work->failure = comm->failure;
+        return;
+    }
     msi_comm_keep(comm, &work->failure, status, culprit);
     if (!spares_the_comm(work, status)) msi_comm_give_up(comm, work);
 }

@@ -225,10 +225,7 @@ mst_status msi_comm_abort(struct msi_comm *comm, int cause, const char *own, con
     /* Loaded by msi_comm_check_own_abort. */
     atomic_store_explicit(&comm->abort.known, true, memory_order_release);
     msi_comm_lock(comm);
-    if (comm->failure.status == MST_OK) {
-        comm->failure = *f;
-        if (comm->engine->announce_abort) comm->engine->announce_abort(comm);
-    }
+    msi_comm_end_aborted(comm);
     if (comm->waiting.sleeping && comm->engine->wake) comm->engine->wake(comm);
     msi_condition_tell(&comm->changed);
     msi_comm_unlock(comm);
