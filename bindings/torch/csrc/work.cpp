@@ -1,6 +1,7 @@
 /* work.cpp - see work.hpp. */
 #include "work.hpp"
 #include "errors.hpp"
+#include "forks.hpp"
 
 #include <ATen/record_function.h>
 #include <algorithm>
@@ -23,6 +24,7 @@ struct Work::State {
     mst_work *work = nullptr; // NULL: the operation was a blocking call
     std::exception_ptr error; // valid when done
     std::atomic<bool> done{false};
+    const unsigned made_at = forks();
 
     std::mutex lock; // of all below
     c10::intrusive_ptr<Future> future;
@@ -65,6 +67,7 @@ struct Work::State {
     /* Waits on this thread; false: the timeout of the wait has passed. */
     bool wait(std::chrono::milliseconds timeout) {
         if (done) return true;
+        if (forks() != made_at) std::rethrow_exception(make_forked_error(call));
         Use use(group->users);
         mst_wait_options options{};
         options.size = sizeof options;
@@ -114,7 +117,8 @@ Work::Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<GroupS
     : Work(origin, event_title(origin.name)) {
     static std::atomic<uint64_t> keys{0};
     state_->call = origin.name;
-    state_->completion = {origin.type, origin.sequence, ++keys, std::chrono::steady_clock::now()};
+    state_->completion = {origin.type, origin.sequence, ++keys, {}};
+    if (group->hooks.any()) state_->completion.begun = std::chrono::steady_clock::now();
     state_->operation = std::move(operation);
     state_->group = std::move(group);
     state_->pending.emplace(state_->group->works);
@@ -196,7 +200,7 @@ uint64_t Work::getSequencenumber() const {
     return state_->completion.sequence;
 }
 
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef MUSTER_TORCH_HAS_COMPLETION_HOOKS
 uint64_t Work::getCompletionKey() const {
     return state_->completion.key;
 }

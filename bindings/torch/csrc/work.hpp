@@ -64,7 +64,7 @@ class Work final : public c10d::Work {
     bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     uint64_t getSequencenumber() const override;
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef MUSTER_TORCH_HAS_COMPLETION_HOOKS
     uint64_t getCompletionKey() const override;
 #endif
 

@@ -18,8 +18,7 @@ void begin_exit() {
     bool busy = false;
     for (size_t i = 0; world && i < world->groups.size(); i++)
         if (auto state = world->groups[i].lock()) busy |= state->users.any();
-    if (world && world->process == getpid() && world->rank > 0 && !busy)
-        mst_destroy_process_group(world->all);
+    if (world && !world->is_parents() && world->rank > 0 && !busy) mst_destroy_process_group(world->all);
     exiting = true;
 }
 
@@ -64,7 +63,7 @@ std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared
                                   mst_group **group) {
     std::lock_guard<std::mutex> guard(lock);
     auto world = options.alone ? nullptr : options.world ? options.world : open.lock();
-    if (world && world->process != getpid()) world = nullptr; // of the parent of this process
+    if (world && world->is_parents()) world = nullptr;
     auto ranks = world ? world->find(options.global_ranks) : std::vector<int>();
     if (ranks.empty()) {
         auto made = open_world(options);
