@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -24,6 +25,12 @@ class Users {
         awaited_ = true; // before it looks at the count, so that the last user sees it or it sees 0
         std::unique_lock<std::mutex> guard(lock_);
         none_.wait(guard, [this] { return count_ == 0; });
+    }
+    /* The same, at most until then. */
+    void wait_until_none(std::chrono::steady_clock::time_point end) {
+        awaited_ = true;
+        std::unique_lock<std::mutex> guard(lock_);
+        none_.wait_until(guard, end, [this] { return count_ == 0; });
     }
 
   private:

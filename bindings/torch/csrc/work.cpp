@@ -1,5 +1,6 @@
 /* work.cpp - see work.hpp. */
 #include "work.hpp"
+#include "backend.hpp"
 #include "errors.hpp"
 #include "forks.hpp"
 
@@ -33,8 +34,12 @@ struct Work::State {
     /* The operation has ended. */
     void finish(mst_status status) {
         error = status == MST_OK ? copy_results() : make_error(status, call);
-        if (auto end = std::move(end_event)) end();
-        if (!error) group->hooks.completed(completion);
+        {
+            Use use(group->callbacks);
+            bool alive = !is_exiting(); // else Python is ending
+            if (auto end = std::move(end_event); end && alive) end();
+            if (!error && alive) group->hooks.completed(completion);
+        }
         pending.reset();
         std::unique_lock<std::mutex> guard(lock);
         done = true;
@@ -57,7 +62,10 @@ struct Work::State {
         }
     }
 
+    /* Calls the callbacks of the program, unless Python is ending. */
     void set_future(Future &waits) {
+        Use use(group->callbacks);
+        if (is_exiting()) return;
         if (error) return waits.setError(error);
         c10::OptionalStreamGuard guard;
         if (operation.staging) guard.reset_stream(operation.staging->stream());
@@ -91,10 +99,9 @@ static void on_done(mst_status status, void *arg) {
 /* On a thread of its own: the callbacks of the future may wait for other works. */
 static void complete_future(mst_status status, void *arg) {
     std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
-    if ((*state)->done)
-        (*state)->set_future(*(*state)->future);
-    else // its group is destroyed meanwhile
-        (*state)->future->setError(make_error(status, (*state)->call));
+    if ((*state)->done) return (*state)->set_future(*(*state)->future);
+    Use use((*state)->group->callbacks); // its group is destroyed meanwhile
+    if (!is_exiting()) (*state)->future->setError(make_error(status, (*state)->call));
 }
 
 int to_ms(std::chrono::milliseconds time) {

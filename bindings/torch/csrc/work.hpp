@@ -38,8 +38,9 @@ struct WorkOrigin {
 
 /* What the works of a group share. */
 struct GroupState {
-    Users users; // threads in calls on the group
-    Users works; // that have not ended
+    Users users;     // threads in calls on the group
+    Users works;     // that have not ended
+    Users callbacks; // in progress, perhaps in Python
     Hooks hooks;
 };
 
