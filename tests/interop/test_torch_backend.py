@@ -79,14 +79,15 @@ class BackendTest(BackendRanksTest):
                 for program in (python, both):
                     self.launched(torch, MUSTER, "run", "-n", 4, "--open-store", "sh", "-c", program)
 
-    def faults(self, torch, case, *patterns, within=10, hosts=None, victim=None):
-        """Each rank but the victim raises what the patterns say within so many seconds."""
-        for rank, (_, out) in enumerate(self.ranks(torch, 3, "faults.py", case, hosts=hosts)):
+    def faults(self, torch, case, *patterns, within=10, hosts=None, victim=None, status=None):
+        """Each rank but the victim raises what the patterns say within so many seconds; status: how it ends then."""
+        for rank, (ended, out) in enumerate(self.ranks(torch, 3, "faults.py", case, hosts=hosts)):
             if rank == victim:
                 continue
             found = re.search(r"^DistBackendError ([\d.]+) (.*)$", out, re.M)
             self.assertTrue(found, (case, rank, out))
             self.assertLess(float(found[1]), within, (case, rank, out))
+            self.assertIn(status, (None, ended), (case, rank, out))
             for pattern in patterns:
                 self.assertRegex(found[2], pattern, (case, rank))
 
@@ -109,6 +110,11 @@ class BackendTest(BackendRanksTest):
                     for case in ("shrunk_twice", "reinitialised"):
                         self.faults(torch, case, "right", hosts=hosts)
                     self.faults(torch, "forked", "right: 7 3", hosts=hosts)
+                    self.faults(torch, "short_timeout", "Timed out", hosts=hosts, victim=1)
+                    for case in ("forked_during_a_collective", "ended_during_callbacks"):
+                        self.faults(torch, case, "right", hosts=hosts, status=0)
+                    if not hosts:
+                        self.faults(torch, "killed_with_pending_works", "right", victim=1)
                     for case in ("shrunk", "reconfigured"):
                         self.faults(torch, case, "right: ", hosts=hosts, victim=1)
                     self.faults(torch, "destroyed_with_pending_works", "destroyed before the operation was done|has destroyed group", hosts=hosts)

@@ -3,6 +3,7 @@
 MUSTER_TORCH_PYTHON names interpreters to try beside the usual ones.
 """
 
+import fcntl
 import subprocess
 import sys
 
@@ -16,12 +17,22 @@ TORCHES = [torch for torch in FOUND if torch.numbers >= OLDEST]
 REASONS += [f"{torch.python}: its torch is {torch.version}" for torch in FOUND if torch.numbers < OLDEST]
 
 
+def is_current(package, archive):
+    """Is the built package newer than what it is built from?"""
+    parts = [archive, BINDING / "setup.py", *BINDING.glob("csrc/*"), *BINDING.glob("muster_torch/*.py")]
+    return any(made.stat().st_mtime > max(part.stat().st_mtime for part in parts) for made in package.glob("muster_torch/_C*.so"))
+
+
 def build(torch):
-    """Builds the plug-in against this torch, and returns the folder of the package."""
-    base = BUILD.resolve() / f"torch-{torch.version}"
+    """Builds the plug-in against this torch, and returns the folder of the package. Tests that run at the same time share it."""
+    base, archive = BUILD.resolve() / f"torch-{torch.version}", BUILD.resolve() / "lib/libmuster.a"
+    base.mkdir(exist_ok=True)
     command = [torch.python, "setup.py", "-q", "build", "--build-base", base, "--build-lib", base / "lib"]
-    env = {**environment(), "MUSTER_ARCHIVE": str(BUILD.resolve() / "lib/libmuster.a")}
-    subprocess.run(list(map(str, command)), cwd=BINDING, env=env, check=True, stdout=subprocess.DEVNULL)
+    with open(base / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_current(base / "lib", archive):
+            env = {**environment(), "MUSTER_ARCHIVE": str(archive)}
+            subprocess.run(list(map(str, command)), cwd=BINDING, env=env, check=True, stdout=subprocess.DEVNULL)
     return base / "lib"
 
 

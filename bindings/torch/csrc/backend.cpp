@@ -11,7 +11,6 @@
 #include <numeric>
 #include <random>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <unistd.h>
 
 namespace muster_torch {
 
@@ -145,14 +144,14 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
     mst_call call = options_for(c10d::kUnsetTimeout);
     void *memory = nullptr;
     check(mst_alloc_with(std::max<size_t>(bytes, 1), &memory, &call), "empty");
-    auto release = [owner = getpid()](void *address) {
-        if (getpid() == owner) mst_free(address); // a forked process would empty its parent's tensor
+    auto release = [made_at = forks()](void *address) {
+        if (forks() == made_at) mst_free(address); // a forked process would empty its parent's tensor
     };
     return at::from_blob(memory, {size}, release, options.device(at::kCPU));
 }
 
 void Backend::setTimeout(Timeout timeout) {
-    if (group_) check(mst_group_set_timeout(group_, to_ms(timeout)), "setTimeout");
+    if (group_) check(mst_group_set_timeout(group_, std::max(1, to_ms(timeout))), "setTimeout");
     given_.timeout = timeout;
     options_->timeout = timeout; // groups that are split from this one inherit it
 }
@@ -168,7 +167,7 @@ void Backend::shutdown() {
 void Backend::close() {
     former_.clear();
     if (!group_) return;
-    if (world_->process == getpid()) { // a forked process does not have the threads
+    if (!world_->is_parents()) { // a forked process does not have the threads
         if (state_->users.any()) abort_group(group_, "the program destroyed the process group during a call");
         state_->users.wait_until_none();
     }
@@ -188,9 +187,11 @@ mst_call Backend::options_for(Timeout timeout) const {
 void Backend::check_open(const char *call) const {
     TORCH_CHECK(!ended_, "[muster] ", call, ": the process group was shut down");
     TORCH_CHECK(group_, "[muster] ", call, ": the process group is not open before reconfigure");
+    /* Another thread of the parent may have held a lock. */
+    if (world_->is_parents()) std::rethrow_exception(make_forked_error(call));
 }
 
-Backend::Result Backend::run(Call call) {
+Backend::Result Backend::run(Call call, c10::function_ref<mst_status(mst_call &options)> post) {
     Use use(state_->users);
     check_open(call.name);
     if (call.operation.staging) call.operation.staging->wait_for_inputs();
@@ -200,7 +201,7 @@ Backend::Result Backend::run(Call call) {
     mst_call options = options_for(call.timeout);
     mst_work *begun = nullptr;
     if (call.async) options.work = &begun;
-    mst_status status = call.post(options);
+    mst_status status = post(options);
     check(status, call.name);
     if (call.async)
         work->begin(begun);
@@ -248,8 +249,7 @@ Backend::Result Backend::recvAnysource(Tensors &tensors, int tag) {
 
 Backend::Result Backend::barrier(const c10d::BarrierOptions &options) {
     Call call{"barrier", OpType::BARRIER, options.asyncOp, options.timeout, nullptr};
-    call.post = [](const mst_call &made) { return mst_barrier_with(&made); };
-    return run(std::move(call));
+    return run(std::move(call), [](mst_call &made) { return mst_barrier_with(&made); });
 }
 
 /* Throws with gloo's text, which programs search for. Rank 0 names the ranks that did not arrive, at most
@@ -295,7 +295,7 @@ void Backend::waitForPendingWorks() {
     state_->works.wait_until_none();
 }
 
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef MUSTER_TORCH_HAS_COMPLETION_HOOKS
 void Backend::registerCompletionHook(int64_t id, c10d::CompletionHook hook) {
     state_->hooks.set_completed(id, [hook = std::move(hook)](uint64_t key, float duration_ms) {
         hook({key, duration_ms});

@@ -10,6 +10,7 @@
 #include "work.hpp"
 
 #include <atomic>
+#include <c10/util/FunctionRef.h>
 #include <muster/muster.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -107,7 +108,7 @@ class Backend final : public c10d::Backend {
 
     void registerOnCompletionHook(Hooks::OnCompletion &&hook) override;
     void waitForPendingWorks() override;
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef MUSTER_TORCH_HAS_COMPLETION_HOOKS
     void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override;
     void unregisterCompletionHook(int64_t id) override;
     bool supportsCompletionHooks() const override {
@@ -132,12 +133,12 @@ class Backend final : public c10d::Backend {
         Timeout timeout;
         const Tensors *inputs; // for the profiler; valid until run() returns
         Operation operation = {};
-        std::function<mst_status(const mst_call &call)> post = {}; // the call of muster
     };
 
     mst_call options_for(Timeout timeout) const;
     void check_open(const char *call) const;
-    Result run(Call call);
+    /* post makes the call of muster with these options. */
+    Result run(Call call, c10::function_ref<mst_status(mst_call &options)> post);
     void fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const;
     Result message(const char *name, c10d::OpType type, Tensors &tensors, bool receives, int peer, int tag);
     void renumber();

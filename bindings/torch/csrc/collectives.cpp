@@ -82,11 +82,10 @@ Backend::Result Backend::broadcast(Tensors &tensors, const c10d::BroadcastOption
     Call call{"broadcast", OpType::BROADCAST, options.asyncOp, options.timeout, &tensors};
     auto flat = in_place(tensors[0], &call.operation);
     call.operation.results = tensors;
-    call.post = [=, root = static_cast<int>(options.rootRank)](mst_call made) {
-        made.root = root;
+    return run(std::move(call), [&](mst_call &made) {
+        made.root = static_cast<int>(options.rootRank);
         return mst_broadcast_with(flat.data_ptr(), count_of(flat), dtype_of(flat), &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 Backend::Result Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
@@ -96,11 +95,11 @@ Backend::Result Backend::allreduce(Tensors &tensors, const c10d::AllreduceOption
     Call call{"all_reduce", OpType::ALLREDUCE, options.asyncOp, options.timeout, &tensors};
     auto flat = in_place(tensors[0], &call.operation);
     call.operation.results = tensors;
-    call.post = [flat, dtype = reduced_dtype_of(flat), op = options.reduceOp](mst_call made) {
-        set_reduction(op, &made);
+    auto dtype = reduced_dtype_of(flat);
+    return run(std::move(call), [&](mst_call &made) {
+        set_reduction(options.reduceOp, &made);
         return mst_all_reduce_with(flat.data_ptr(), count_of(flat), dtype, &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 Backend::Result Backend::allreduce_coalesced(Tensors &tensors,
@@ -111,13 +110,12 @@ Backend::Result Backend::allreduce_coalesced(Tensors &tensors,
     Coalesced all;
     for (const auto &flat : each(in_place, tensors, &call.operation))
         all.add(flat, flat, flat, reduced_dtype_of(flat));
-    call.post = [all, op = options.reduceOp](mst_call made) {
-        set_reduction(op, &made);
+    return run(std::move(call), [&](mst_call &made) {
+        set_reduction(options.reduceOp, &made);
         made.dtypes = all.dtypes.data();
         return mst_all_reduce_coalesced_with(all.outs.data(), all.counts.data(), all.outs.size(), MST_U8,
                                              &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 /* Sums: gathers the elements of all ranks, whose numbers may differ, and adds those at the same place. */
@@ -158,12 +156,12 @@ Backend::Result Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &opt
     int root = static_cast<int>(options.rootRank);
     auto flat = (root == rank_ ? in_place : input)(tensors[0], &call.operation);
     call.operation.results = tensors;
-    call.post = [flat, root, dtype = reduced_dtype_of(flat), op = options.reduceOp](mst_call made) {
-        set_reduction(op, &made);
+    auto dtype = reduced_dtype_of(flat);
+    return run(std::move(call), [&](mst_call &made) {
+        set_reduction(options.reduceOp, &made);
         made.root = root;
         return mst_reduce_with(flat.data_ptr(), count_of(flat), dtype, &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &input_list,
@@ -177,11 +175,12 @@ Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &
     auto flat = input(input_list[0], &call.operation);
     auto outs = each(output, output_lists[0], &call.operation);
     call.operation.results = output_lists[0];
-    call.post = [flat, outs = addresses(outs), counts = counts_of(outs)](mst_call made) {
+    auto to = addresses(outs);
+    auto counts = counts_of(outs);
+    return run(std::move(call), [&](mst_call &made) {
         made.counts = different(counts);
-        return mst_all_gather_with(outs.data(), flat.data_ptr(), count_of(flat), dtype_of(flat), &made);
-    };
-    return run(std::move(call));
+        return mst_all_gather_with(to.data(), flat.data_ptr(), count_of(flat), dtype_of(flat), &made);
+    });
 }
 
 Backend::Result Backend::_allgather_base(at::Tensor &out, at::Tensor &in,
@@ -201,12 +200,11 @@ Backend::Result Backend::allgather_into_tensor_coalesced(Tensors &outs, Tensors 
         auto flat = input(ins[i], &call.operation), to = output(outs[i], &call.operation);
         all.add(to, flat, flat, dtype_of(flat));
     }
-    call.post = [all](mst_call made) {
+    return run(std::move(call), [&](mst_call &made) {
         made.dtypes = all.dtypes.data();
         return mst_all_gather_coalesced_with(all.outs.data(), all.ins.data(), all.counts.data(),
                                              all.outs.size(), MST_U8, &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 /* Through a tensor with the blocks of all ranks for each input. */
@@ -233,12 +231,11 @@ Backend::Result Backend::allgather_coalesced(std::vector<Tensors> &output_lists,
         }
         all.add(whole, flat, flat, dtype_of(flat));
     }
-    call.post = [all](mst_call made) {
+    return run(std::move(call), [&](mst_call &made) {
         made.dtypes = all.dtypes.data();
         return mst_all_gather_coalesced_with(all.outs.data(), all.ins.data(), all.counts.data(),
                                              all.outs.size(), MST_U8, &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 Backend::Result Backend::gather(std::vector<Tensors> &output_lists, Tensors &input_list,
@@ -257,11 +254,10 @@ Backend::Result Backend::gather(std::vector<Tensors> &output_lists, Tensors &inp
     } else {
         check_none(output_lists, "gather");
     }
-    call.post = [flat, root, outs](mst_call made) {
+    return run(std::move(call), [&](mst_call &made) {
         made.root = root;
         return mst_gather_list_with(outs.data(), flat.data_ptr(), count_of(flat), dtype_of(flat), &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 Backend::Result Backend::scatter(Tensors &output_list, std::vector<Tensors> &input_lists,
@@ -280,11 +276,10 @@ Backend::Result Backend::scatter(Tensors &output_list, std::vector<Tensors> &inp
     } else {
         check_none(input_lists, "scatter");
     }
-    call.post = [to, root, ins](mst_call made) {
+    return run(std::move(call), [&](mst_call &made) {
         made.root = root;
         return mst_scatter_list_with(to.data_ptr(), ins.data(), count_of(to), dtype_of(to), &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 Backend::Result Backend::reduce_scatter(Tensors &output_list, std::vector<Tensors> &input_lists,
@@ -298,13 +293,14 @@ Backend::Result Backend::reduce_scatter(Tensors &output_list, std::vector<Tensor
     auto to = output(output_list[0], &call.operation);
     auto ins = each(input, input_lists[0], &call.operation);
     call.operation.results = output_list;
-    call.post = [to, dtype = reduced_dtype_of(to), ins = addresses(ins), counts = counts_of(ins),
-                 op = options.reduceOp](mst_call made) {
-        set_reduction(op, &made);
+    auto dtype = reduced_dtype_of(to);
+    auto from = addresses(ins);
+    auto counts = counts_of(ins);
+    return run(std::move(call), [&](mst_call &made) {
+        set_reduction(options.reduceOp, &made);
         made.counts = different(counts);
-        return mst_reduce_scatter_with(to.data_ptr(), ins.data(), count_of(to), dtype, &made);
-    };
-    return run(std::move(call));
+        return mst_reduce_scatter_with(to.data_ptr(), from.data(), count_of(to), dtype, &made);
+    });
 }
 
 Backend::Result Backend::_reduce_scatter_base(at::Tensor &out, at::Tensor &in,
@@ -324,13 +320,12 @@ Backend::Result Backend::reduce_scatter_tensor_coalesced(Tensors &outs, Tensors 
         auto flat = input(ins[i], &call.operation), to = output(outs[i], &call.operation);
         all.add(to, flat, to, reduced_dtype_of(to));
     }
-    call.post = [all, op = options.reduceOp](mst_call made) {
-        set_reduction(op, &made);
+    return run(std::move(call), [&](mst_call &made) {
+        set_reduction(options.reduceOp, &made);
         made.dtypes = all.dtypes.data();
         return mst_reduce_scatter_coalesced_with(all.outs.data(), all.ins.data(), all.counts.data(),
                                                  all.outs.size(), MST_U8, &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 /* Elements to or from each rank: the splits in rows, or equal parts. */
@@ -365,16 +360,16 @@ Backend::Result Backend::alltoall_base(at::Tensor &out, at::Tensor &in, std::vec
     Call call{"all_to_all", OpType::ALLTOALL_BASE, options.asyncOp, options.timeout, &ins};
     auto flat = input(in, &call.operation), to = output(out, &call.operation);
     call.operation.results = outs;
-    call.post = [=, in_counts = split_counts(in, input_splits, size_),
-                 out_counts = split_counts(out, output_splits, size_)](mst_call made) {
+    auto in_counts = split_counts(in, input_splits, size_),
+         out_counts = split_counts(out, output_splits, size_);
+    return run(std::move(call), [&](mst_call &made) {
         if (split) {
             made.in_splits = in_counts.data();
             made.out_splits = out_counts.data();
         }
         return mst_all_to_all_single_with(to.data_ptr(), flat.data_ptr(), split ? 0 : in_counts[0],
                                           dtype_of(flat), &made);
-    };
-    return run(std::move(call));
+    });
 }
 
 Backend::Result Backend::alltoall(Tensors &output_list, Tensors &input_list,
@@ -386,13 +381,13 @@ Backend::Result Backend::alltoall(Tensors &output_list, Tensors &input_list,
     Call call{"all_to_all", OpType::ALLTOALL, options.asyncOp, options.timeout, &input_list};
     auto ins = each(input, input_list, &call.operation), outs = each(output, output_list, &call.operation);
     call.operation.results = output_list;
-    call.post = [dtype = dtype_of(ins[0]), in = addresses(ins), out = addresses(outs),
-                 in_counts = counts_of(ins), out_counts = counts_of(outs)](mst_call made) {
+    auto in = addresses(ins), out = addresses(outs);
+    auto in_counts = counts_of(ins), out_counts = counts_of(outs);
+    return run(std::move(call), [&](mst_call &made) {
         made.in_splits = in_counts.data();
         made.out_splits = out_counts.data();
-        return mst_all_to_all_with(out.data(), in.data(), 0, dtype, &made);
-    };
-    return run(std::move(call));
+        return mst_all_to_all_with(out.data(), in.data(), 0, dtype_of(ins[0]), &made);
+    });
 }
 
 } // namespace muster_torch

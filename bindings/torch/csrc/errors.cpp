@@ -30,6 +30,11 @@ std::exception_ptr make_error(mst_status status, const std::string &call) {
     return make_error(std::string(phrase(status)) + mst_error(), call);
 }
 
+std::exception_ptr make_forked_error(const std::string &call) {
+    return make_error("this process was forked after the process group was made; it is not a rank of it",
+                      call);
+}
+
 void check(mst_status status, const std::string &call) {
     if (status != MST_OK) std::rethrow_exception(make_error(status, call));
 }

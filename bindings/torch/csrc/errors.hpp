@@ -14,6 +14,9 @@ std::exception_ptr make_error(mst_status status, const std::string &call);
 /* The same with a text of its own. */
 std::exception_ptr make_error(const std::string &text, const std::string &call);
 
+/* Of a call in a process that was forked from a rank. */
+std::exception_ptr make_forked_error(const std::string &call);
+
 /* Throws it unless status is MST_OK. */
 void check(mst_status status, const std::string &call);
 

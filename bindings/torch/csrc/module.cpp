@@ -18,6 +18,7 @@ static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::S
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.def("create", &create);
-    module.def("begin_exit", &muster_torch::begin_exit);
+    /* It waits for callbacks, which need Python's lock. */
+    module.def("begin_exit", &muster_torch::begin_exit, py::call_guard<py::gil_scoped_release>());
     module.def("version", [] { return std::string(MST_VERSION_STRING); });
 }

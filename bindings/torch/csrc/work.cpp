@@ -1,6 +1,8 @@
 /* work.cpp - see work.hpp. */
 #include "work.hpp"
+#include "backend.hpp"
 #include "errors.hpp"
+#include "forks.hpp"
 
 #include <ATen/record_function.h>
 #include <algorithm>
@@ -23,6 +25,7 @@ struct Work::State {
     mst_work *work = nullptr; // NULL: the operation was a blocking call
     std::exception_ptr error; // valid when done
     std::atomic<bool> done{false};
+    const unsigned made_at = forks();
 
     std::mutex lock; // of all below
     c10::intrusive_ptr<Future> future;
@@ -31,8 +34,12 @@ struct Work::State {
     /* The operation has ended. */
     void finish(mst_status status) {
         error = status == MST_OK ? copy_results() : make_error(status, call);
-        if (auto end = std::move(end_event)) end();
-        if (!error) group->hooks.completed(completion);
+        {
+            Use use(group->callbacks);
+            bool alive = !is_exiting(); // else Python is ending
+            if (auto end = std::move(end_event); end && alive) end();
+            if (!error && alive) group->hooks.completed(completion);
+        }
         pending.reset();
         std::unique_lock<std::mutex> guard(lock);
         done = true;
@@ -55,7 +62,10 @@ struct Work::State {
         }
     }
 
+    /* Calls the callbacks of the program, unless Python is ending. */
     void set_future(Future &waits) {
+        Use use(group->callbacks);
+        if (is_exiting()) return;
         if (error) return waits.setError(error);
         c10::OptionalStreamGuard guard;
         if (operation.staging) guard.reset_stream(operation.staging->stream());
@@ -65,6 +75,7 @@ struct Work::State {
     /* Waits on this thread; false: the timeout of the wait has passed. */
     bool wait(std::chrono::milliseconds timeout) {
         if (done) return true;
+        if (forks() != made_at) std::rethrow_exception(make_forked_error(call));
         Use use(group->users);
         mst_wait_options options{};
         options.size = sizeof options;
@@ -88,10 +99,9 @@ static void on_done(mst_status status, void *arg) {
 /* On a thread of its own: the callbacks of the future may wait for other works. */
 static void complete_future(mst_status status, void *arg) {
     std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
-    if ((*state)->done)
-        (*state)->set_future(*(*state)->future);
-    else // its group is destroyed meanwhile
-        (*state)->future->setError(make_error(status, (*state)->call));
+    if ((*state)->done) return (*state)->set_future(*(*state)->future);
+    Use use((*state)->group->callbacks); // its group is destroyed meanwhile
+    if (!is_exiting()) (*state)->future->setError(make_error(status, (*state)->call));
 }
 
 int to_ms(std::chrono::milliseconds time) {
@@ -114,7 +124,8 @@ Work::Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<GroupS
     : Work(origin, event_title(origin.name)) {
     static std::atomic<uint64_t> keys{0};
     state_->call = origin.name;
-    state_->completion = {origin.type, origin.sequence, ++keys, std::chrono::steady_clock::now()};
+    state_->completion = {origin.type, origin.sequence, ++keys, {}};
+    if (group->hooks.any()) state_->completion.begun = std::chrono::steady_clock::now();
     state_->operation = std::move(operation);
     state_->group = std::move(group);
     state_->pending.emplace(state_->group->works);
@@ -196,7 +207,7 @@ uint64_t Work::getSequencenumber() const {
     return state_->completion.sequence;
 }
 
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef MUSTER_TORCH_HAS_COMPLETION_HOOKS
 uint64_t Work::getCompletionKey() const {
     return state_->completion.key;
 }

@@ -38,8 +38,9 @@ struct WorkOrigin {
 
 /* What the works of a group share. */
 struct GroupState {
-    Users users; // threads in calls on the group
-    Users works; // that have not ended
+    Users users;     // threads in calls on the group
+    Users works;     // that have not ended
+    Users callbacks; // in progress, perhaps in Python
     Hooks hooks;
 };
 
@@ -64,7 +65,7 @@ class Work final : public c10d::Work {
     bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     uint64_t getSequencenumber() const override;
-#ifdef C10D_BACKEND_HAS_HOOKS
+#ifdef MUSTER_TORCH_HAS_COMPLETION_HOOKS
     uint64_t getCompletionKey() const override;
 #endif
 

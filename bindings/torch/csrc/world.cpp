@@ -11,16 +11,24 @@ static std::atomic<bool> exiting{false};
 static std::mutex lock; // of open
 static std::weak_ptr<World> open;
 
-/* Leaves the world, so that rank 0 does not wait for this process. Rank 0 does not: it would wait. */
+static constexpr auto EXIT_MOST = std::chrono::seconds(10); // that the end of the process waits for callbacks
+
+/* Leaves the world, so that rank 0 does not wait for this process. Rank 0 does not: it would wait. Then waits
+ * for callbacks that run in Python, which is about to end; no other one begins. */
 void begin_exit() {
-    std::lock_guard<std::mutex> guard(lock);
+    std::unique_lock<std::mutex> guard(lock);
     auto world = open.lock();
+    if (world && world->is_parents()) world = nullptr;
     bool busy = false;
+    std::vector<std::shared_ptr<GroupState>> states;
     for (size_t i = 0; world && i < world->groups.size(); i++)
-        if (auto state = world->groups[i].lock()) busy |= state->users.any();
-    if (world && world->process == getpid() && world->rank > 0 && !busy)
-        mst_destroy_process_group(world->all);
+        if (auto state = world->groups[i].lock()) states.push_back(state);
+    for (const auto &state : states) busy |= state->users.any();
+    if (world && world->rank > 0 && !busy) mst_destroy_process_group(world->all);
     exiting = true;
+    guard.unlock();
+    auto end = std::chrono::steady_clock::now() + EXIT_MOST;
+    for (const auto &state : states) state->callbacks.wait_until_none(end);
 }
 
 bool is_exiting() {
@@ -64,7 +72,7 @@ std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared
                                   mst_group **group) {
     std::lock_guard<std::mutex> guard(lock);
     auto world = options.alone ? nullptr : options.world ? options.world : open.lock();
-    if (world && world->process != getpid()) world = nullptr; // of the parent of this process
+    if (world && world->is_parents()) world = nullptr;
     auto ranks = world ? world->find(options.global_ranks) : std::vector<int>();
     if (ranks.empty()) {
         auto made = open_world(options);

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "backend.hpp"
-
-#include <unistd.h>
+#include "forks.hpp"
 
 namespace muster_torch {
 
@@ -11,13 +10,18 @@ struct World {
     mst_store *store = nullptr;
     mst_group *all = nullptr;
     int rank = -1;
-    pid_t process = getpid();      // that opened it
+    unsigned made_at = forks();    // of the process that opened it
     std::vector<int> global_ranks; // of PyTorch, by rank in this world
     std::vector<std::weak_ptr<GroupState>> groups;
 
     World() = default;
     World(const World &) = delete;
     ~World();
+
+    /* Has this process been forked from the one that opened it? */
+    bool is_parents() const {
+        return made_at != forks();
+    }
 
     /* The world's ranks of these global ranks of PyTorch; empty if one is not in it. */
     std::vector<int> find(const std::vector<int> &global) const;

@@ -21,7 +21,7 @@ def _create(options, _backend_options=None):
     """Creates the backend of a process group; PyTorch calls it."""
     size = options.group_size
     ranks = list(options.global_ranks_in_group)  # of the default group: none
-    timeout_ms = min(int(options.timeout.total_seconds() * 1000), 2**31 - 1)
+    timeout_ms = max(1, min(int(options.timeout.total_seconds() * 1000), 2**31 - 1))  # 0 would stand for the default
     waits = getattr(options, "enable_reconfigure", False)
     return _extension().create(
         options.store, options.group_rank, size, timeout_ms, options.group_id, ranks or list(range(size)), not ranks, waits

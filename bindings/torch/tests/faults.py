@@ -194,6 +194,77 @@ def forked(rank):
     raise dist.DistBackendError(f"right: {status} {ONES[0].item():g}")
 
 
+def forked_during_a_collective(rank):
+    """Another thread of the parent is in a collective, which rank 2 calls late. The child also waits for a work of its parent."""
+    import threading
+
+    thread = threading.Thread(target=dist.all_reduce, args=(torch.ones(1),))
+    work = dist.irecv(torch.zeros(1), (rank + 1) % 3, tag=1)
+    if rank == 2:
+        for other in (0, 1):
+            dist.recv(torch.zeros(1), other, tag=2)
+    thread.start()
+    if rank != 2:
+        time.sleep(0.3)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends it if it hangs
+            for call in (lambda: dist.all_reduce(ONES), lambda: dist.send(ONES, 2), work.wait):
+                try:
+                    call()
+                    os._exit(1)
+                except dist.DistBackendError as error:
+                    assert "forked" in str(error), error
+            os._exit(7)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status == 7, status
+        dist.send(torch.ones(1), 2, tag=2)
+    thread.join()
+    dist.send(torch.ones(1), (rank - 1) % 3, tag=1)
+    work.wait()
+    raise dist.DistBackendError("right")
+
+
+def ended_during_callbacks(rank):
+    """The program ends without destroy_process_group while its callbacks run."""
+    if rank == 0:
+        time.sleep(0.3)
+    work = dist.all_reduce(ONES, async_op=True)
+    work.get_future().then(lambda future: time.sleep(0.5))
+    work.wait()
+    raise dist.DistBackendError("right")
+
+
+def killed_with_pending_works(rank):
+    """Works of messages and of collectives, futures and callbacks: all of them fail, and later calls at once."""
+    if rank == 1:
+        die()
+    works = [dist.irecv(torch.zeros(4), 1, tag=tag) for tag in range(3)]
+    works += [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(3)]
+    seen, futures = [], [work.get_future() for work in works]
+    told = [future.then(lambda future: seen.append(future.value())) for future in futures]
+    texts = []
+    for wait in [*(work.wait for work in works), *(future.wait for future in futures), *(future.wait for future in told), lambda: dist.barrier()]:
+        try:
+            wait()
+        except (dist.DistBackendError, RuntimeError) as error:
+            texts.append(str(error))
+    assert len(texts) == 3 * len(works) + 1 and not seen, texts
+    wrong = [text for text in texts if "rank 1 (host" not in text]
+    assert not wrong, wrong
+    assert all(work.is_completed() and not work.is_success() for work in works)
+    raise dist.DistBackendError("right")
+
+
+def short_timeout(rank):
+    """A timeout of less than a millisecond is not the default one."""
+    group = dist.new_group(timeout=timedelta(microseconds=200))
+    if rank == 1:
+        time.sleep(1)
+    else:
+        dist.all_reduce(ONES, group=group)
+
+
 def reinitialised(rank):
     """Process groups are destroyed and made again, also while works of the old one are kept."""
     store = dist.distributed_c10d._get_default_store()
