@@ -88,6 +88,8 @@ struct msi_comm {
     struct msi_condition changed;
     pthread_t thread;
     bool threaded, ending; /* the communicator's thread advances the operations; it is to end */
+    bool resting;          /* it sleeps until msi_comm_rouse */
+    struct msi_condition roused;
     int inside;            /* threads that run a blocking operation themselves */
 
     struct {
@@ -194,6 +196,16 @@ mst_status msi_comm_begin_here(struct mst_work *work);
 /* Does the communicator's thread advance what was submitted? Else the threads that wait or test do. */
 static inline bool msi_comm_has_thread(const struct msi_comm *comm) {
     return comm->threaded && !comm->traits.own_thread;
+}
+
+/* Under the lock: the communicator's thread has something to do. */
+static inline void msi_comm_rouse(struct msi_comm *comm) {
+    comm->resting = false;
+    msi_condition_tell(&comm->roused);
+}
+/* Is nothing under way? */
+static inline bool msi_comm_is_quiet(const struct msi_comm *comm) {
+    return msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages);
 }
 
 /* Ends an operation that cannot begin: completes the profiler's record and releases the operation. Returns

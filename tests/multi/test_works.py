@@ -42,6 +42,9 @@ class Works(CollectiveTest):
     def test_missing_ranks(self):
         self.check("missing")
 
+    def test_thread_rests(self):
+        self.check("rest", "threads")
+
     def test_destroyed_groups(self):
         self.check("destroy")
 

@@ -2,7 +2,7 @@
  * works.c - works that several threads wait for, callbacks and their order, combined works, waits without
  * time.
  *
- *   works keep|order|late|wait|combine|now|misuse|destroy|missing|absent|cpu
+ *   works keep|order|late|wait|combine|now|misuse|destroy|missing|absent|cpu|rest|threads
  *
  * Prints "done" at the end.
  */
@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     } tests[] = {{"keep", test_keep},     {"order", test_order},     {"late", test_late},
                  {"wait", test_wait},     {"combine", test_combine}, {"now", test_now},
                  {"misuse", test_misuse}, {"destroy", test_destroy}, {"missing", test_missing},
-                 {"cpu", test_cpu}};
+                 {"cpu", test_cpu},       {"rest", test_rest},       {"threads", test_rest_threads}};
     if (argc > 1 && !strcmp(argv[1], "absent")) return test_absent();
     OK(mst_init(.timeout_ms = 180000));
     rank = mst_get_rank(NULL);

@@ -86,6 +86,7 @@ void msi_comm_free(struct msi_comm *comm) {
         msi_comm_lock(comm);
         comm->ending = true;
         msi_condition_tell(&comm->changed);
+        msi_comm_rouse(comm);
         msi_comm_unlock(comm);
         pthread_join(comm->thread, NULL);
     }

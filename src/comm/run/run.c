@@ -59,6 +59,15 @@ static mst_status begin(struct mst_work *work) {
     return MST_OK;
 }
 
+/* The thread sleeps while nothing is under way, also during a blocking call, which its caller advances. */
+static void rest(struct msi_comm *comm) {
+    bool (*watch)(struct msi_comm *) = comm->engine->watch_streams;
+    if (watch && watch(comm)) return;
+    comm->resting = true;
+    msi_condition_wait(&comm->roused, &comm->lock, INT64_MAX);
+    comm->resting = false;
+}
+
 /* The communicator's own thread. The program's signals are blocked in it. */
 static void *run_thread(void *context) {
     struct msi_comm *comm = context;
@@ -73,9 +82,8 @@ static void *run_thread(void *context) {
         }
         msi_comm_run_callbacks(comm);
         if (comm->ending) break;
-        if (msi_list_empty(&comm->ops.queue) && msi_list_empty(&comm->ops.messages)) {
-            bool (*watch)(struct msi_comm *) = comm->engine->watch_streams;
-            if (!watch || !watch(comm)) msi_condition_wait(&comm->changed, &comm->lock, INT64_MAX);
+        if (msi_comm_is_quiet(comm)) {
+            rest(comm);
             idle = (struct msi_idle){0};
         } else {
             msi_comm_idle(comm, &idle, true);
@@ -117,16 +125,23 @@ static mst_status wait_threaded(struct mst_work *work) {
     return msi_comm_wait_for(work, work->generation, &wait, false);
 }
 
+/* Has the communicator no thread that advances operations now? */
+static bool may_run_alone(const struct msi_comm *comm) {
+    return !comm->threaded || comm->resting;
+}
+
 /* Advances a blocking operation on this thread until it is done, or until another thread comes. */
 static mst_status run_alone(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     struct msi_idle idle = {0};
-    work->blocking = !work->wait.cancel;
+    work->blocking = !work->wait.cancel && !comm->threaded;
     msi_comm_begin_wait(work);
     comm->inside++;
-    while (!work->done && !comm->threaded) {
-        bool shared = comm->inside > 1 || msi_lock_is_awaited(&comm->lock);
-        if (shared && start_thread(comm) == MST_OK) break; /* without a thread they take turns */
+    while (!work->done && may_run_alone(comm)) {
+        if (comm->inside > 1 || msi_lock_is_awaited(&comm->lock)) { /* another thread has come */
+            if (comm->threaded) msi_comm_rouse(comm);
+            if (start_thread(comm) == MST_OK) break; /* without a thread they take turns */
+        }
         if (msi_comm_advance(comm))
             idle = (struct msi_idle){0};
         else
@@ -176,7 +191,7 @@ static bool run_now(struct mst_work *work, mst_status *status) {
 
 bool msi_comm_enter_now(struct msi_comm *comm, const _Atomic bool *gate) {
     if (!comm->engine->begin_now || !msi_lock_try(&comm->lock)) return false;
-    bool free = comm->joined && !comm->threaded && comm->failure.status == MST_OK &&
+    bool free = comm->joined && may_run_alone(comm) && comm->failure.status == MST_OK &&
                 msi_list_empty(&comm->ops.queue) && !msi_list_empty(&comm->ops.spare) &&
                 !atomic_load_explicit(gate, memory_order_relaxed) && !msi_comm_in_callback();
     if (!free) msi_comm_unlock(comm);
@@ -203,7 +218,7 @@ bool msi_comm_finish_now(struct msi_comm *comm, const struct msi_op *op) {
 
 bool msi_comm_message_now(struct msi_comm *comm, struct msi_op *op) {
     if (!comm->engine->message_now || !msi_lock_try(&comm->lock)) return false;
-    bool done = !comm->threaded && comm->failure.status == MST_OK && comm->engine->message_now(comm, op);
+    bool done = may_run_alone(comm) && comm->failure.status == MST_OK && comm->engine->message_now(comm, op);
     msi_comm_unlock(comm);
     return done;
 }
@@ -224,7 +239,7 @@ static mst_status submit(struct mst_work *work) {
     if (st != MST_OK) return st;
     wake(comm);
     msi_comm_advance(comm);
-    msi_condition_tell(&comm->changed);
+    if (!msi_comm_is_quiet(comm)) msi_comm_rouse(comm);
     msi_comm_run_callbacks(comm);
     return MST_OK;
 }
@@ -235,7 +250,8 @@ mst_status msi_comm_run(struct mst_work *work) {
                     : comm->joined         ? MST_OK
                                            : msi_comm_join(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
-    if (!comm->threaded) return run_now(work, &st) ? st : run_here(work);
+    if (!comm->threaded || (comm->resting && msi_comm_is_quiet(comm)))
+        return run_now(work, &st) ? st : run_here(work);
     st = submit(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     st = wait_threaded(work);
@@ -264,7 +280,7 @@ mst_status msi_comm_start(struct mst_work *work) {
     if (st == MST_OK) st = begin(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     wake(comm);
-    msi_condition_tell(&comm->changed);
+    if (!comm->resting) msi_comm_rouse(comm); /* else this thread advances it */
     msi_comm_unlock(comm);
     return MST_OK;
 }

@@ -40,7 +40,7 @@ bool msi_module_watch_streams(struct msi_comm *comm) {
     bool timed = !msi_list_empty(&m->timed);
     bool pending = comm->failure.status == MST_OK && m->streamed && msi_now() < m->streamed;
     if (!timed && !pending) return false;
-    msi_condition_wait(&comm->changed, &comm->lock, msi_deadline(timed ? TIMED_MS : WATCH_MS));
+    msi_condition_wait(&comm->roused, &comm->lock, msi_deadline(timed ? TIMED_MS : WATCH_MS));
     collect(m, false);
     if (msi_now() < m->watch_at) return true;
     msi_module_watch_ranks(m);
@@ -58,7 +58,7 @@ static void leave_there(struct msi_module *m, struct mst_work *work) {
     if (msi_op_is_message(&work->op) && work->op.desc.peer >= 0) msi_comm_number(work, work->op.desc.peer);
     msi_op_trace_enqueued(&work->op_trace);
     if (work->op.desc.timed && msi_comm_has_thread(comm)) {
-        if (msi_list_empty(&m->timed)) msi_condition_tell(&comm->changed);
+        if (msi_list_empty(&m->timed)) msi_comm_rouse(comm);
         msi_list_push(&m->timed, &work->node);
         return;
     }
@@ -91,7 +91,7 @@ mst_status msi_module_enqueue(struct mst_work *work, bool *enqueued) {
     struct msi_comm *comm = work->comm;
     struct msi_module *m = msi_module(comm);
     int64_t now = msi_now(), deadline = now + (int64_t)work->timeout_ms * 1000000;
-    if (m->streamed <= now) msi_condition_tell(&comm->changed); /* the thread watches from now on */
+    if (m->streamed <= now) msi_comm_rouse(comm); /* the thread watches from now on */
     if (deadline > m->streamed) m->streamed = deadline;
     mst_status st =
         comm->failure.status == MST_OK ? submit(m, work, enqueued) : msi_comm_repeat(&comm->failure);

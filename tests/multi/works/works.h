@@ -32,6 +32,8 @@ void test_wait(void);
 void test_destroy(void);
 /* combined.c */
 void test_combine(void);
+void test_rest(void);
+void test_rest_threads(void);
 void test_misuse_combine(void);
 
 #endif
