@@ -189,7 +189,9 @@ static mst_status run_halves(struct msi_call *receive, const mst_p2p *to_receive
     if (to_send->peer == MST_NO_RANK || message_now(&send, &out))
         return run_message(receive, to_receive->peer, to_receive->buf, NULL);
     describe(receive, to_receive->peer, to_receive->buf, &in);
-    return exchange(&send, &out, receive, &in);
+    st = exchange(&send, &out, receive, &in);
+    receive->op = NULL;
+    return st;
 }
 
 mst_status mst_send_recv_with(void *out, size_t out_count, int src, const void *in, size_t in_count, int dst,

@@ -32,12 +32,17 @@ static inline bool is_plain(void) {
     return !sinks && atomic_load_explicit(&msi_wholes, memory_order_relaxed) == 0;
 }
 
+/* Bytes between members that differ only make the call slower. */
+static inline bool same_bytes(const void *a, const void *b, size_t n) {
+    return memcmp(a, b, n) == 0;
+}
+
 /* Is the call the prepared one, but perhaps with other buffers, which are valid too? */
 static inline bool matches(const struct prepared *p, const struct msi_args *args, const void *input,
                            const mst_call *options) {
     const mst_backend_op *desc = &p->op.desc;
     bool same = p->op.call == args->kind && desc->count == args->count && desc->dtype == args->dtype &&
-                memcmp(&p->options, options, sizeof *options) == 0;
+                same_bytes(&p->options, options, sizeof *options);
     uintptr_t out = (uintptr_t)args->out, in = (uintptr_t)input;
     bool apart = in + p->in_bytes <= out || out + p->out_bytes <= in;
     return same && p->has_out == (out != 0) && p->has_in == (in != 0) && (p->in_place ? in == out : apart);
@@ -67,20 +72,22 @@ static inline bool run(mst_group *group, struct msi_comm *comm, struct prepared 
                        mst_status *status) {
     struct msi_rank_state *state = msi_rank_state_on();
     struct msi_flight_entry_ref flight = {.entry = NULL};
+    uint64_t number = atomic_load_explicit(&group->operations, memory_order_relaxed) + 1, noted = 0;
     p->op.desc.out = out;
     p->op.desc.in = in;
-    bool records = msi_sinks_on() & MSI_SINK_FLIGHT;
-    uint64_t noted = 0, begin = records ? msi_tick() : 0;
-    if (!msi_comm_begin_now(comm, &p->op)) {
-        msi_comm_leave_now(comm);
-        return false;
-    }
-    /* The announcement travels to the other ranks meanwhile. */
-    uint64_t number = msi_count_up(&group->operations);
-    if (state)
+    if (state) /* before the program's memory is read: it may be invalid */
         noted = msi_rank_state_enter(state, p->op.name, &p->op.site, number,
                                      msi_rank_state_size_dtype(group->size, (int)p->op.desc.dtype),
                                      p->op.desc.count);
+    bool records = msi_sinks_on() & MSI_SINK_FLIGHT;
+    uint64_t begin = records ? msi_tick() : 0;
+    if (!msi_comm_begin_now(comm, &p->op)) {
+        msi_comm_leave_now(comm);
+        if (state) msi_rank_state_leave(state, noted, MST_OK);
+        return false;
+    }
+    /* The announcement travels to the other ranks meanwhile. */
+    msi_count_up(&group->operations);
     if (records) {
         p->flight.seq = number;
         flight = msi_flight_begin(&p->flight, begin);

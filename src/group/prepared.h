@@ -3,8 +3,8 @@
  *
  * A program makes the same calls again and again: same line, options, count and dtype. The first one is
  * checked, described and signed, and kept. The next one is compared with it, byte by byte, and then only its
- * buffers are checked. It needs no operation of the communicator unless another rank is late. The bookkeeping
- * for the flight recorder and the launcher is done while the announcement travels to the other ranks.
+ * buffers are checked. It needs no operation of the communicator unless another rank is late. The flight
+ * recorder is written while the announcement travels to the other ranks.
  *
  *  1. What is kept does not depend on the communicator, which may be replaced.
  *  2. It is used under the lock of the group's communicator for host memory.

@@ -163,9 +163,10 @@ void msi_server_notify_watchers(void *context, enum msi_kv_event event, struct m
 }
 
 static void set_on_disconnect(struct msi_conn *conn, const struct msi_store_req *req) {
+    bool large = req->value.n > ON_DISCONNECT_MOST || req->desired.n > ON_DISCONNECT_MOST;
     bool full = req->key.n && !msi_server_has_reserve(conn->server);
-    if (full || req->value.n > ON_DISCONNECT_MOST || req->desired.n > ON_DISCONNECT_MOST) {
-        answer_status(conn, MST_ERR_LIMIT);
+    if (full || large) {
+        answer_status(conn, large ? MST_ERR_LIMIT : MST_ERR_SYSTEM);
         return;
     }
     conn->has_on_disconnect = req->key.n > 0;

@@ -108,6 +108,9 @@ static mst_status explain_request(const struct msi_store_rpc *x) {
             "%s of %s: the store is full or out of memory, or the value or the reply is too large", op, keys);
     case MST_ERR_NOT_FOUND:
         return msi_fail(x->status, NULL, "%s: there is no key %s", op, keys);
+    case MST_ERR_SYSTEM:
+        return msi_fail(x->status, "raise the limit of open files where the store is hosted (ulimit -n)",
+                        "%s of %s: the process that hosts the store has run out of descriptors", op, keys);
     default:
         return msi_fail(x->status, NULL, "%s of %s: %s", op, keys, mst_status_text(x->status));
     }

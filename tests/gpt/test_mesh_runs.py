@@ -141,7 +141,8 @@ class Runs(unittest.TestCase):
                 self.assertNotIn("step   59", out)
                 self.assertRegex(err, r"\[[013]\] gpt: MST_ERR_PEER_LOST: .*rank 2\b", err)
                 # No rank reports a survivor as lost.
-                self.assertEqual(set(re.findall(r"MST_ERR_PEER_LOST: .*: rank (\d) \(host", err)), {"2"}, err)
+                lost = re.findall(r"MST_ERR_PEER_LOST: .*?\brank (\d) \(host [^)]*\) died", err)
+                self.assertEqual(set(lost), {"2"}, err)
 
     def test_resumes_after_a_killed_rank(self):
         for mesh in ("dp=2,tp=2", "pp=2,cp=2"):
