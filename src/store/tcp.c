@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { IDLE_MOST = 4, IDLE_BUFFER = 64 << 10 };
+enum { IDLE_MOST = 4, IDLE_BUFFER = 64 << 10, STAND_BY_MS = 250 };
 
 struct tcp_store {
     struct mst_store head;
@@ -172,8 +172,20 @@ bool msi_store_hosts(const struct mst_store *head) {
 mst_status msi_store_stand_by(struct mst_store *head, struct msi_address *address,
                               const struct msi_settings *settings, const struct msi_wait *wait) {
     struct tcp_store *store = (struct tcp_store *)head;
-    return msi_server_open_standby(address, msi_store_target_address(&store->target), settings, wait,
-                                   &store->server);
+    mst_status st;
+    int64_t ms = STAND_BY_MS;
+    int port = address->port;
+    bool again;
+    do { /* the server may be lost meanwhile: its standby serves then, at another address */
+        struct msi_wait brief = {msi_deadline(ms), wait->cancel};
+        if (brief.deadline > wait->deadline) brief.deadline = wait->deadline;
+        address->port = port;
+        st = msi_server_open_standby(address, msi_store_target_address(&store->target), settings, &brief,
+                                     &store->server);
+        again = (st == MST_ERR_UNREACHABLE || st == MST_ERR_TIMEOUT) && brief.deadline < wait->deadline;
+        ms *= 2;
+    } while (again);
+    return st;
 }
 
 mst_status msi_store_add_standby(struct mst_store *head, const struct msi_address *address) {
