@@ -90,7 +90,7 @@ struct msi_comm {
     bool threaded, ending; /* the communicator's thread advances the operations; it is to end */
     bool resting;          /* it sleeps until msi_comm_rouse */
     struct msi_condition roused;
-    int inside;            /* threads that run a blocking operation themselves */
+    int inside; /* threads that run a blocking operation themselves */
 
     struct {
         bool running;          /* callbacks of operations that ended … */
