@@ -6,7 +6,8 @@
  *     communicators are independent of each other.
  *  2. Everything happens under the lock; a thread that waits lets go of it. A blocking operation runs on its
  *     caller's thread. The communicator's own thread is started by the first non-blocking operation, and when
- *     a thread comes while another one waits. From then on it advances all operations.
+ *     a thread comes while another one waits. From then on it advances these operations. It sleeps while
+ *     nothing or only one blocking operation is under way.
  *  3. The first failure that leaves ranks at different points (a death, a deadline, a mismatch) ends the
  *     communicator: what is under way and what comes later fails with the same message, and the other ranks
  *     are told. Two failures of the native engines leave the communicator usable: of a message whose other

@@ -116,7 +116,7 @@ void msi_comm_end_aborted(struct msi_comm *comm) {
 
 /*
  * Is another thread of this rank aborting the group? It tells the other ranks first, and these may fail
- * before it has told this one. Waits for that, without need of the lock.
+ * before it has told this one. Waits for that with the lock, which that thread does not need before.
  */
 static bool is_aborting(struct msi_comm *comm) {
     enum { ABORT_MS = 1000 };

@@ -60,7 +60,7 @@ __attribute__((noinline)) static mst_status run_slowly(mst_group *group, struct 
     work->op_trace.on = flight.entry ? MSI_SINK_FLIGHT : 0;
     work->op_trace.ref = flight;
     work->op_trace.waits = 0;
-    msi_comm_claim_locked(&group->gate.held);
+    msi_comm_claim_locked(&group->gate.held); /* it is free: msi_comm_enter_now has looked */
     msi_gate_set_work(group, work);
     mst_status st = msi_comm_run_begun(work);
     msi_gate_open(group);
@@ -78,7 +78,7 @@ static inline bool run(mst_group *group, struct msi_comm *comm, struct prepared 
     if (state) /* before the program's memory is read: it may be invalid */
         noted = msi_rank_state_enter(state, p->op.name, &p->op.site, number,
                                      msi_rank_state_size_dtype(group->size, (int)p->op.desc.dtype),
-                                     p->op.desc.count);
+                                     p->flight.count);
     bool records = msi_sinks_on() & MSI_SINK_FLIGHT;
     uint64_t begin = records ? msi_tick() : 0;
     if (!msi_comm_begin_now(comm, &p->op)) {
@@ -108,7 +108,9 @@ bool msi_prepared_run(const struct msi_args *args, const mst_call *options, mst_
     mst_group *group = options->group ? msi_group_of(options->group) : msi_default_world();
     if (!group || group->world->forks != msi_forks_known) return false;
     struct msi_comm *comm = atomic_load_explicit(&group->comm, memory_order_acquire); /* its maker's */
-    if (!comm || !msi_comm_enter_now(comm, &group->gate.held)) return false;
+    /* With a backend for devices, which the group may have got since, the buffer may be the device's. */
+    if (!comm || group->backends.of[MST_MEMORY_CUDA] || !msi_comm_enter_now(comm, &group->gate.held))
+        return false;
     struct prepared *p = group->prepared ? entry_of(group->prepared, args->kind, options) : NULL;
     const void *in = options->in ? options->in : args->in;
     if (p && matches(p, args, in, options)) return run(group, comm, p, args->out, in, status);
@@ -150,7 +152,7 @@ static void prepare(struct prepared *p, const struct msi_call *call, const struc
     p->flight = (struct msi_flight_call){.operation = call->name,
                                          .site = &p->op.site,
                                          .group = call->group->flight,
-                                         .count = args->count,
+                                         .count = call->count,
                                          .dtype = (int)call->dtype,
                                          .type = MSI_FLIGHT_COLLECTIVE,
                                          .peer = -1};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const uint64_t magic = 0x6572616f426d756dull;
+static const uint64_t magic = 0x3230626f426d756dull; /* change it with the layout of an area or a cell */
 
 static size_t region_bytes(int size) {
     return sizeof(struct msi_shm_region_header) + (size_t)size * sizeof(struct msi_area);

@@ -130,6 +130,16 @@ static void dump(const char *path) {
     printf("%s\n", mst_error());
 }
 
+/* The same call, blocking from one line and as a work: all ways through the library record the same count. */
+static void repeat(const char *path) {
+    float out[4], in[4 * 64] = {0};
+    mst_work *work;
+    for (int i = 0; i < 4; i++) must(mst_reduce_scatter_tensor(out, in, 4, MST_F32));
+    must(mst_reduce_scatter_tensor(out, in, 4, MST_F32, .work = &work));
+    must(mst_wait(work));
+    if (rank == 0) must(mst_flight_dump(path));
+}
+
 static void too_early(const char *path) {
     if (mst_flight_dump(path) != MST_ERR_STATE) exit(3);
     printf("%s\n", mst_error());
@@ -151,6 +161,7 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "die")) die();
     if (!strcmp(how, "invalid")) invalid();
     if (!strcmp(how, "dump")) dump(argument);
+    if (!strcmp(how, "repeat")) repeat(argument);
     must(mst_destroy_process_group(NULL));
     return 0;
 }

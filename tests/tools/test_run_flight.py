@@ -155,6 +155,13 @@ class TheLibrary(FlightTest):
         self.assertIn("cannot write '/nowhere/at/all': No such file", out.decode())
         self.assertEqual([p.name for p in self.home.iterdir()], ["mine.json"])
 
+    def test_repeated_calls_record_the_same_count(self):
+        path = self.home / "mine.json"
+        rc, _, err = self.muster("run", "-n", 2, RANK, "repeat", str(path))
+        self.assertEqual(rc, 0, err)
+        repeated = [op for op in json.loads(path.read_text())["operations"] if op["name"] == "reduce_scatter_tensor"]
+        self.assertEqual([op["count"] for op in repeated], [8] * 5)
+
     def test_asked_for_when_there_is_nothing(self):
         rc, out, err = self.muster("run", RANK, "early", str(self.home / "x"))
         self.assertEqual(rc, 0, err)

@@ -284,7 +284,7 @@ mst_status msi_comm_alloc_op(struct msi_comm *comm, int timeout_ms, mst_cancel *
 
 struct mst_work *msi_comm_continue(struct msi_comm *comm, const struct msi_op *op, int timeout_ms,
                                    mst_cancel *cancel) {
-    struct mst_work *work = spare_op(comm); /* there is one: msi_comm_begin_now has looked */
+    struct mst_work *work = spare_op(comm); /* there is one: msi_comm_enter_now has looked */
     clear(work, timeout_ms, cancel);
     work->op.desc = op->desc;
     work->op.call = op->call;

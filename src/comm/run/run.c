@@ -280,7 +280,8 @@ mst_status msi_comm_start(struct mst_work *work) {
     if (st == MST_OK) st = begin(work);
     if (st != MST_OK) return msi_comm_refuse(work, st);
     wake(comm);
-    if (!comm->resting) msi_comm_rouse(comm); /* else this thread advances it */
+    if (!comm->resting)
+        msi_comm_rouse(comm); /* it may watch streams; else this thread advances the message */
     msi_comm_unlock(comm);
     return MST_OK;
 }

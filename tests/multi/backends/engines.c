@@ -342,8 +342,9 @@ static void check_floats(void) {
 }
 
 /* Memory that this backend treats as device memory. */
-static int device_memory[16];
+static int device_memory[16], times_asked;
 static mst_memory both_memory_of(const void *pointer) {
+    times_asked++;
     const char *at = pointer, *begin = (const char *)device_memory;
     return at >= begin && at < begin + sizeof device_memory ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
 }
@@ -366,6 +367,13 @@ static const mst_backend_capability *both_rows(void) {
     return rows;
 }
 
+/* From one line, so that the library may keep the call. */
+static void gather(int *out, int value) {
+    int in = value + me;
+    OK(mst_all_gather_into_tensor(out, &in, 1, MST_I32, .timeout_ms = 60000));
+    for (int r = 0; r < size; r++) CHECK(out[r] == value + r);
+}
+
 void memories(void) {
     mst_backend both = copy_example();
     int host_memory[16], in;
@@ -384,6 +392,13 @@ void memories(void) {
         OK(mst_all_gather_into_tensor(out, &in, 1, MST_I32, .timeout_ms = 60000));
         for (int r = 0; r < size; r++) CHECK(out[r] == 10 * i + r);
     }
+    OK(mst_set_backend(NULL, "native"));
+    for (int i = 0; i < 4; i++) gather(host_memory, i);
+    OK(mst_set_backend(NULL, "cpu:native,cuda:both", .timeout_ms = 60000));
+    for (int i = 0; i < 2; i++) gather(host_memory, i);
+    int before = times_asked;
+    gather(device_memory, 7); /* a kept call does not know that memory */
+    CHECK(times_asked > before);
     OK(mst_set_backend(NULL, "native"));
 }
 
