@@ -26,6 +26,9 @@
     X(threads, "MUSTER_THREADS", AUTO, "auto", 1, 64,                                                        \
       "Threads with which a rank copies and reduces large tensors on its host; auto: up to 8, as far as "    \
       "the ranks leave processors idle.")                                                                    \
+    X(cma, "MUSTER_CMA", NUMBER, "1", 0, 2,                                                                  \
+      "Do ranks read large blocks of ranks of their host from the other process (process_vm_readv)? 0: "     \
+      "never; 1: where that is measured to be faster; 2: wherever it is permitted.")                         \
     X(join, "MUSTER_JOIN", NUMBER, "0", 0, 1,                                                                \
       "1: the process joins a world that runs already, when its ranks call mst_grow_world.")                 \
     X(discovery, "MUSTER_DISCOVERY", NUMBER, "1", 0, 1,                                                      \

@@ -26,6 +26,7 @@
 #include "os/team.h"
 #include "prof/record/op_trace.h"
 #include "store/store.h"
+#include "transport/cma.h"
 
 #include <pthread.h>
 
@@ -107,6 +108,7 @@ struct msi_comm_config {
     const struct msi_tuning *tuning; /* how algorithms are selected */
     int64_t slow_s;                  /* MUSTER_SLOW_S */
     int64_t spin_us;                 /* MUSTER_SPIN_US; 0: auto */
+    enum msi_cma_mode cma;           /* MUSTER_CMA */
     struct msi_team *team;           /* copies and reduces large tensors; NULL: the caller alone */
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;

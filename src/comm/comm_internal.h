@@ -137,6 +137,15 @@ static inline bool msi_comm_must_compare(const struct msi_comm *comm, const stru
 /* The deadline of a wait before the clock is read. */
 #define MSI_NO_DEADLINE INT64_MAX
 
+/*
+ * How ranks of a host read each other's memory. Oversubscribed ranks share a processor: the time of a copy
+ * says nothing about CMA, and what counts is the number of context switches.
+ */
+static inline enum msi_cma_mode msi_comm_cma_mode(const struct msi_comm *comm) {
+    bool measures = comm->config.cma == MSI_CMA_MODE_AUTO;
+    return measures && comm->ranks.oversubscribed ? MSI_CMA_MODE_NEVER : comm->config.cma;
+}
+
 /* Checks before the thread yields the processor: one if the host is oversubscribed, few if it is needed. */
 static inline uint32_t msi_comm_spins(const struct msi_comm *comm) {
     enum { FEW = 100 };

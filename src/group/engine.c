@@ -273,6 +273,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
                                                   .tuning = &world->tuning,
                                                   .slow_s = world->slow_s,
                                                   .spin_us = world->spin_us,
+                                                  .cma = world->cma,
                                                   .team = world->team,
                                                   .sockets = world->streams,
                                                   .world_size = world->size,

@@ -1,12 +1,19 @@
 /* cma.c - see cma.h. */
 #include "transport/cma.h"
+#include "base/hash.h"
+#include "os/team.h"
 
 #include <errno.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-/* Measurements per method before a class is decided. From class LONG on, one is enough. */
-enum { ENOUGH = 3, LONG = 3 };
+enum {
+    ENOUGH = 3,         /* measurements per method before a class is decided … */
+    ENOUGH_OF_LONG = 2, /* … and from class LONG on */
+    LONG = 4,
+    GRAIN = 512 << 10, /* bytes that are worth a thread */
+};
 
 int msi_cma_class(size_t bytes) {
     int class = -1;
@@ -26,8 +33,47 @@ bool msi_cma_read(int pid, uint64_t from, void *to, size_t bytes) {
     return true;
 }
 
+/* A read by several threads. */
+struct read {
+    int pid;
+    uint64_t from;
+    char *to;
+    size_t bytes;
+    _Atomic int error; /* errno of a part that failed; 0: none */
+};
+
+static void read_part(void *context, int part, int parts) {
+    struct read *read = context;
+    size_t at = msi_team_start(read->bytes, part, parts, 64),
+           end = msi_team_start(read->bytes, part + 1, parts, 64);
+    if (!msi_cma_read(read->pid, read->from + at, read->to + at, end - at))
+        atomic_store_explicit(&read->error, errno, memory_order_relaxed); /* read after the job has ended */
+}
+
+int msi_cma_read_by(struct msi_team *team, int pid, uint64_t from, void *to, size_t bytes) {
+    struct read read = {pid, from, to, bytes, 0};
+    msi_team_run(team, msi_team_parts(team, bytes, GRAIN), read_part, &read);
+    return atomic_load_explicit(&read.error, memory_order_relaxed);
+}
+
+void msi_cma_publish(struct msi_cma_token *token, uint64_t *value) {
+    msi_random(value, sizeof *value);
+    token->pid = (int32_t)getpid();
+    token->address = (uintptr_t)value;
+    token->value = *value;
+    atomic_store_explicit(&token->ready, 1, memory_order_release); /* to msi_cma_try */
+}
+
+enum msi_cma_access msi_cma_try(const struct msi_cma_token *token) {
+    uint64_t value = 0;
+    /* Acquires what msi_cma_publish released: the other fields. */
+    if (!atomic_load_explicit(&token->ready, memory_order_acquire)) return MSI_CMA_NOT_READY;
+    bool read = msi_cma_read(token->pid, token->address, &value, sizeof value);
+    return read && value == token->value ? MSI_CMA_ALLOWED : MSI_CMA_DENIED;
+}
+
 enum msi_cma_result msi_cma_result_of(const struct msi_cma_trials *trials, int class) {
-    const int *n = trials->of[class].n, enough = class >= LONG ? 1 : ENOUGH;
+    const int *n = trials->of[class].n, enough = class >= LONG ? ENOUGH_OF_LONG : ENOUGH;
     const double *best = trials->of[class].best;
     if (n[0] < enough || n[1] < enough) return MSI_CMA_UNDECIDED;
     return best[1] > best[0] ? MSI_CMA_FASTER : MSI_CMA_SLOWER;

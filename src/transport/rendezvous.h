@@ -17,6 +17,8 @@
 
 #include <stdatomic.h>
 
+enum { MSI_RENDEZVOUS_FROM = 64 << 10 }; /* bytes; smaller sends never use a rendezvous */
+
 /* The content of a rendezvous cell. */
 struct msi_rendezvous_offer {
     uint64_t from, bytes;
@@ -25,12 +27,10 @@ struct msi_rendezvous_offer {
 /* The state that a side publishes in the shared memory. Starts as zeros. */
 struct msi_rendezvous_side {
     _Atomic uint32_t closed;
-    _Atomic uint32_t ready;                   /* pid, address and token are valid */
     _Atomic uint32_t can_read;                /* it can read the peer's memory */
     _Atomic uint32_t result[MSI_CMA_CLASSES]; /* enum msi_cma_result of each size class */
-    int32_t pid;
-    uint64_t address, token;
-    char pad[128 - 56];
+    struct msi_cma_token token;
+    char pad[128 - 64];
 };
 
 _Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2,
@@ -64,7 +64,7 @@ void msi_rendezvous_end(struct msi_rendezvous *rendezvous, const struct msi_tran
 /* Is this receive measured? */
 static inline bool msi_rendezvous_measures(const struct msi_rendezvous *rendezvous,
                                            const struct msi_transfer *receive) {
-    return rendezvous->mode == MSI_CMA_MODE_AUTO && receive->len >= MSI_CMA_FROM;
+    return rendezvous->mode == MSI_CMA_MODE_AUTO && receive->len >= MSI_RENDEZVOUS_FROM;
 }
 
 #endif

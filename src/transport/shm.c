@@ -13,9 +13,8 @@
 #include <string.h>
 
 enum {
-    BURST = 4,             /* cells moved in one direction before the other is served */
-    CMA_STEP = 1 << 20,    /* bytes that a thread reads by CMA before the other direction is served */
-    CMA_GRAIN = 512 << 10, /* that are worth a thread */
+    BURST = 4,          /* cells moved in one direction before the other is served */
+    CMA_STEP = 1 << 20, /* bytes that a thread reads by CMA before the other direction is served */
 };
 
 struct region {
@@ -51,7 +50,7 @@ static size_t queued(const struct msi_list *queue, size_t limit) {
     for (const struct msi_list *node = queue->next; node != queue; node = node->next) {
         const struct msi_transfer *transfer = msi_container(node, struct msi_transfer, node);
         size_t left = msi_transfer_left(transfer);
-        if (n && transfer->done == 0 && left >= MSI_CMA_FROM) break;
+        if (n && transfer->done == 0 && left >= MSI_RENDEZVOUS_FROM) break;
         if (left >= limit - n) return limit;
         n += left;
     }
@@ -155,34 +154,15 @@ static void fail_closed(struct shm *shm) {
     msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the peer closed the link");
 }
 
-/* A read by CMA. */
-struct read {
-    int pid;
-    uint64_t from;
-    char *to;
-    size_t bytes;
-    _Atomic int error; /* errno of a part that failed; 0: none */
-};
-
-static void read_part(void *context, int part, int parts) {
-    struct read *read = context;
-    size_t at = msi_team_start(read->bytes, part, parts, 64),
-           end = msi_team_start(read->bytes, part + 1, parts, 64);
-    if (!msi_cma_read(read->pid, read->from + at, read->to + at, end - at))
-        atomic_store_explicit(&read->error, errno, memory_order_relaxed); /* read after the job has ended */
-}
-
 /*
  * Reads bytes from the peer's memory. Fails the link if that is impossible or the peer has closed meanwhile.
  */
 static bool read_from_peer(struct shm *shm, char *to, size_t n) {
-    struct read read = {shm->rendezvous.other->pid, shm->from + shm->at, to, n, 0};
-    msi_team_run(shm->team, msi_team_parts(shm->team, n, CMA_GRAIN), read_part, &read);
-    errno = atomic_load_explicit(&read.error, memory_order_relaxed);
-    if (errno) {
-        bool refused = errno == EPERM || errno == ENOMEM; /* the peer may be alive */
+    int error = msi_cma_read_by(shm->team, shm->rendezvous.other->token.pid, shm->from + shm->at, to, n);
+    if (error) {
+        bool refused = error == EPERM || error == ENOMEM; /* the peer may be alive */
         msi_link_fail(&shm->link, refused ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST,
-                      "cannot read the memory of the peer process: %s", strerror(errno));
+                      "cannot read the memory of the peer process: %s", strerror(error));
         return false;
     }
     msi_fence_reads(); /* read the bytes before the flag: after closing, the peer may reuse its buffer */
@@ -319,6 +299,7 @@ mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), 
     msi_link_init(&shm->link, &ops);
     shm->out = (struct msi_ring_out){.ring = &region->rings[side], .cells = MSI_RING_CELLS};
     shm->in.ring = &region->rings[1 - side];
+    shm->rendezvous.mode = MSI_CMA_MODE_AUTO;
     shm->rendezvous.own = &region->sides[side];
     shm->rendezvous.other = &region->sides[1 - side];
     shm->posted = posted;

@@ -29,6 +29,7 @@
 
 #include "base/list.h"
 #include "transport/arena.h"
+#include "transport/cma.h"
 #include "transport/shm_mapping.h"
 
 #include <stdatomic.h>
@@ -47,8 +48,16 @@ enum {
     MSI_LINE = 128,              /* two cache lines on x86-64, which fetches them in pairs */
 };
 
-/* Where the payload of an operation is: in the slot, in cells, or in the user's buffer. */
-enum msi_slot_mode { MSI_SLOT_NOTHING, MSI_SLOT_INLINE, MSI_SLOT_SMALL, MSI_SLOT_BIG, MSI_SLOT_DIRECT };
+/* Where the payload of an operation is: in the slot, in cells, or in the user's buffer, which the others map
+ * (direct) or read by CMA. */
+enum msi_slot_mode {
+    MSI_SLOT_NOTHING,
+    MSI_SLOT_INLINE,
+    MSI_SLOT_SMALL,
+    MSI_SLOT_BIG,
+    MSI_SLOT_DIRECT,
+    MSI_SLOT_CMA
+};
 
 /* The call of a rank and its source location, for the message about mismatched calls. */
 struct msi_call_signature {
@@ -69,7 +78,8 @@ struct msi_slot {
         unsigned char bytes[MSI_SLOT_PAYLOAD];
         struct {
             struct msi_arena_ref in, out;
-        } direct; /* this rank's buffers, in arena memory */
+        } direct;      /* this rank's buffers, in arena memory */
+        uint64_t from; /* the address of its buffer, for CMA */
     };
 };
 _Static_assert(sizeof(struct msi_slot) == MSI_LINE, "a slot is one line");
@@ -84,6 +94,16 @@ struct msi_offer {
     _Atomic uint64_t inode; /* valid if where is not 0; the descriptor may have been reused */
 };
 _Static_assert(sizeof(struct msi_offer) == 16, "processes share these");
+
+enum { MSI_CMA_KINDS = 16 }; /* at least the number of kinds of operations */
+
+/* What a rank tells the others about reading their buffers by CMA. */
+struct msi_cma_side {
+    struct msi_cma_token token;
+    _Atomic uint32_t can_read;                               /* it can read the memory of all others */
+    _Atomic uint8_t results[MSI_CMA_KINDS][MSI_CMA_CLASSES]; /* enum msi_cma_result */
+};
+_Static_assert(ATOMIC_CHAR_LOCK_FREE == 2, "processes share these");
 
 struct msi_area {
     struct msi_slot slots[MSI_SLOTS];
@@ -102,6 +122,7 @@ struct msi_area {
     _Atomic uint64_t left;  /* 1: this rank has destroyed the group */
     _Atomic uint64_t waits; /* 1: this rank has been waiting for others for some time */
     _Atomic uint64_t cause; /* msi_cause_word */
+    _Alignas(MSI_LINE) struct msi_cma_side cma;
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };

@@ -31,12 +31,9 @@ static mst_status open_shm(const struct msi_peers *peers, int slot, int side, st
     mst_status st = msi_link_open_shm(w->memory.base, side, wake, w, &w->link);
     if (st != MST_OK) msi_segment_close(&w->memory);
     if (st == MST_OK) msi_link_shm_team(w->link, peers->comm->config.team);
-    if (st != MST_OK || !peers->comm->ranks.oversubscribed) return st;
-    /* Oversubscribed ranks share a processor: the time of a message tells nothing about cma, and fewer
-     * switches count. */
-    msi_link_shm_cma(w->link, MSI_CMA_MODE_NEVER);
-    msi_link_shm_widen(w->link);
-    return MST_OK;
+    if (st == MST_OK) msi_link_shm_cma(w->link, msi_comm_cma_mode(peers->comm));
+    if (st == MST_OK && peers->comm->ranks.oversubscribed) msi_link_shm_widen(w->link);
+    return st;
 }
 
 /* Makes the link's memory and writes into the region where it is. */

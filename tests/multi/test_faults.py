@@ -153,6 +153,13 @@ class DeathsOnHosts(Deaths):
     victims = (0, 2) if SANITIZED else (0, 1, 2)
 
 
+class DeathsByCma(Deaths):
+    """The others read the memory of the process that dies."""
+
+    victims = (0, 2)
+    settings = {"MUSTER_CMA": 2}
+
+
 class DeathsOverSockets(Deaths):
     """Several sockets between two ranks fail as one."""
 
@@ -276,6 +283,13 @@ class TimedOut(FaultsTest):
         self.assert_nothing_left()
 
 
+class TimedOutByCma(TimedOut):
+    """The same with ordinary memory, which the other ranks read by CMA."""
+
+    settings = {"MUSTER_CMA": 2}
+    test_all_reduce = test_first_send = None
+
+
 class Absences(FaultsTest):
     """A rank does not call: the timeout works, and the message names the rank."""
 
@@ -390,6 +404,8 @@ def add_tests():
         setattr(DeathsOnHosts, f"test_{name}", lambda self, name=name: self.die(name))
     for name in ("all_reduce", "all_to_all_single", "ring"):
         setattr(DeathsOverSockets, f"test_{name}", lambda self, name=name: self.die(name))
+    for name in ("broadcast", "all_gather_into_tensor", "all_to_all_single"):
+        setattr(DeathsByCma, f"test_{name}", lambda self, name=name: self.die(name))
     for name in waits.split():
         setattr(Absences, f"test_{name}", lambda self, name=name: self.be_absent(name))
 

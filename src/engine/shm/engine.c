@@ -32,6 +32,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
 
 static void close_engine(struct msi_comm *comm) {
     msi_maps_free(msi_shm(comm)->maps);
+    msi_shm_cma_free(msi_shm(comm)->cma);
     msi_native_close(comm);
 }
 
@@ -81,6 +82,7 @@ static void derive(struct msi_shm_coll *coll) {
     coll->src_rank = shape->src_is_root ? desc->root : -1;
     coll->dst_rank = shape->dst_is_root ? desc->root : -1;
     coll->in_where.number = 0;
+    coll->by_cma = 0;
 }
 
 /*
@@ -414,8 +416,12 @@ static void sleep_end(struct msi_comm *comm) {
 }
 
 static void describe(struct mst_work *work, struct msi_record *record) {
-    if (!msi_op_is_message(&work->op))
-        record->algorithm = msi_shm_is_large_reduction(&work->op, work->comm->size) ? "shm, in parts" : "shm";
+    const struct msi_shm_coll *coll = msi_shm_coll_of(work);
+    if (msi_op_is_message(&work->op)) return;
+    bool by_cma = coll->mode == MSI_SLOT_CMA || coll->by_cma;
+    record->algorithm = msi_shm_is_large_reduction(&work->op, work->comm->size) ? "shm, in parts"
+                        : by_cma                                                ? "shm, by CMA"
+                                                                                : "shm";
 }
 
 static uint64_t count(const struct msi_comm *comm) {

@@ -1,30 +1,23 @@
 /* exchange.c - publishing and reading through the region. See shm_coll.h. */
 #include "base/fence.h"
 #include "engine/shm/shm_coll.h"
+#include "os/clock.h"
 
 #include <string.h>
 
-enum {
-    CHUNK = 64 << 10,
-    CHUNK_OF_MEDIUM = 16 << 10, /* so that a medium message is cut into several rounds that overlap */
-    MEDIUM = 256 << 10,
-    /* Below these sizes, copying into a cell costs less than waiting for the readers: bytes of a block, and
-     * of all blocks. */
-    DIRECT_FROM = 4 << 10,
-    DIRECT_OVER = 8 << 10,
-    ROUNDS_MOST = MSI_ALL_ROUNDS - 1,
-};
+enum { ROUNDS_MOST = MSI_ALL_ROUNDS - 1 };
 
-static bool publishes(const struct msi_shm_coll *coll, int rank) {
-    return coll->src_rank < 0 || coll->src_rank == rank;
+/* Must a rank keep its buffer unchanged until the readers have read it? */
+static bool is_in_place(enum msi_slot_mode mode) {
+    return mode == MSI_SLOT_DIRECT || mode == MSI_SLOT_CMA;
 }
 
 enum msi_advance msi_shm_check_in_place(struct msi_shm_coll *coll) {
     msi_fence_reads();
     for (int rank = 0; rank < coll->region->size; rank++) {
-        if (rank == coll->region->rank || !publishes(coll, rank))
+        if (rank == coll->region->rank || !msi_shm_publishes(coll, rank))
             continue; /* has not announced the operation, or need not */
-        if (msi_shm_slot(coll, rank)->mode != MSI_SLOT_DIRECT) continue;
+        if (!is_in_place(msi_shm_slot(coll, rank)->mode)) continue;
         /* Written by announce_failure (engine.c), before the call returns there. */
         if (atomic_load_explicit(&coll->region->areas[rank].gave_up, memory_order_acquire))
             return msi_fault(coll->work, MST_ERR_PEER_LOST, rank, "it gave up an operation");
@@ -53,35 +46,6 @@ int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *rank
         n++;
     }
     return n;
-}
-
-static bool reads(const struct msi_shm_coll *coll) {
-    return coll->dst_rank < 0 || coll->dst_rank == coll->region->rank;
-}
-
-/* Bytes of the longest block that this rank publishes. */
-static size_t longest(const struct msi_shm_coll *coll) {
-    if (!coll->parts || !coll->in.counts) return coll->in.each;
-    size_t most = 0;
-    for (int r = 0; r < coll->region->size; r++)
-        if (coll->in.counts[r] > most) most = coll->in.counts[r];
-    return most * coll->in.element;
-}
-
-/* A user-defined operation must not get parts of units. */
-static size_t whole_units(const struct msi_shm_coll *coll, size_t bytes) {
-    const struct msi_op *op = &coll->work->op;
-    size_t unit = msi_unit_of(op->user) * op->desc.element;
-    return !op->user ? bytes : bytes < unit ? unit : bytes - bytes % unit;
-}
-
-/* The size of the pieces of a block; the same on all ranks, and a multiple of every element size. */
-static size_t chunk_for(const struct msi_shm_coll *coll) {
-    size_t len = coll->parts || coll->src_rank == coll->region->rank || coll->src_rank < 0 ? coll->in.each
-                                                                                           : coll->out.each;
-    size_t most = !coll->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
-    size_t fitting = MSI_BIG_CELLS / 4 / msi_shm_blocks(coll) / 64 * 64;
-    return whole_units(coll, fitting < most ? fitting : most);
 }
 
 static uint32_t cells(const struct msi_shm_coll *coll) {
@@ -115,21 +79,6 @@ static void fill(const struct msi_shm_coll *coll, unsigned char *cell, size_t st
 static void tell_lengths(const struct msi_shm_coll *coll) {
     uint64_t *lens = (uint64_t *)(void *)msi_shm_region_own(coll->region)->small[coll->seq % MSI_SMALL_CELLS];
     for (int r = 0; r < coll->region->size; r++) lens[r] = msi_block_len(&coll->in, r);
-}
-
-static void choose_mode(struct msi_shm_coll *coll) {
-    size_t len = longest(coll), all = len * msi_shm_blocks(coll);
-    bool layout_known = !coll->parts || !coll->uneven; /* else only big cells have blocks at known offsets */
-    coll->chunk = chunk_for(coll);
-    if (msi_shm_is_barrier(coll) || !publishes(coll, coll->region->rank))
-        coll->mode = MSI_SLOT_NOTHING;
-    else if (coll->in_where.number)
-        coll->mode = MSI_SLOT_DIRECT;
-    else if (layout_known && all <= MSI_SLOT_PAYLOAD)
-        coll->mode = MSI_SLOT_INLINE;
-    else
-        coll->mode = layout_known && all <= MSI_SMALL_CELL ? MSI_SLOT_SMALL : MSI_SLOT_BIG;
-    coll->rounds = rounds_for(coll, len, coll->mode);
 }
 
 /* Have all readers of this rank's big cells read so far? */
@@ -168,6 +117,9 @@ static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
     case MSI_SLOT_DIRECT:
         slot->direct.in = coll->in_where;
         break;
+    case MSI_SLOT_CMA:
+        slot->from = (uintptr_t)coll->in.base;
+        break;
     default:
         break;
     }
@@ -176,7 +128,9 @@ static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
 /* Copies this rank's block for itself. */
 static void copy_own(const struct msi_shm_coll *coll) {
     int me = coll->region->rank;
-    if (coll->work->op.reducer || msi_shm_is_barrier(coll) || !publishes(coll, me) || !reads(coll)) return;
+    if (coll->work->op.reducer || msi_shm_is_barrier(coll) || !msi_shm_publishes(coll, me) ||
+        !msi_shm_reads(coll))
+        return;
     const char *from = coll->parts ? msi_block(&coll->in, me) : coll->in.base;
     char *to = coll->src_rank < 0 ? msi_block(&coll->out, me) : coll->out.base;
     size_t len = coll->parts ? msi_block_len(&coll->in, me) : coll->in.each;
@@ -283,7 +237,8 @@ static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
     uint32_t rounds = rounds_for(coll, expected(coll, rank), mode);
     if (rounds > coll->to_drain) coll->to_drain = rounds;
-    if (mode == MSI_SLOT_DIRECT || mode == MSI_SLOT_BIG) coll->must_tell = true;
+    if (mode == MSI_SLOT_BIG || is_in_place(mode)) coll->must_tell = true;
+    if (mode == MSI_SLOT_CMA) coll->by_cma++;
     return MSI_MOVED;
 }
 
@@ -317,9 +272,11 @@ static char *target(const struct msi_shm_coll *coll, int rank) {
     return coll->src_rank < 0 ? msi_block(&coll->out, rank) : coll->out.base;
 }
 
-static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
+static enum msi_advance copy_one(struct msi_shm_coll *coll, int rank) {
     size_t at, len = piece(coll, rank, coll->drained, &at);
     if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
+    if (msi_shm_slot(coll, rank)->mode == MSI_SLOT_CMA && !coll->work->op.reducer)
+        return msi_shm_cma_read(coll, rank, target(coll, rank), len);
     const char *from = source(coll, rank, coll->drained);
     if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, msi_maps_why());
     if (coll->work->op.reducer)
@@ -327,6 +284,15 @@ static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
     else
         memcpy(target(coll, rank) + at, from, len);
     return MSI_MOVED;
+}
+
+/* The same, measured if the operation is. */
+static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
+    if (!coll->measured) return copy_one(coll, rank);
+    int64_t begun = msi_now();
+    enum msi_advance got = copy_one(coll, rank);
+    coll->spent += msi_now() - begun;
+    return got;
 }
 
 static void reduce_round(const struct msi_shm_coll *coll, uint32_t round, const void **sources) {
@@ -406,12 +372,14 @@ static enum msi_advance drain_rounds(struct msi_shm_coll *coll) {
         coll->sources[rank] = source(coll, rank, coll->drained);
         if (!coll->sources[rank]) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, msi_maps_why());
     }
+    int64_t begun = coll->measured ? msi_now() : 0;
     msi_team_run(msi_shm_team(coll), (int)n, read_round, coll);
+    if (coll->measured) coll->spent += msi_now() - begun;
     return end_rounds(coll, n);
 }
 
 static bool reads_anything(const struct msi_shm_coll *coll) {
-    return reads(coll) && coll->src_rank != coll->region->rank;
+    return msi_shm_reads(coll) && coll->src_rank != coll->region->rank;
 }
 
 static enum msi_advance move(struct msi_shm_coll *coll) {
@@ -438,9 +406,10 @@ static enum msi_advance advance(struct msi_shm_coll *coll) {
     if (got == MSI_MOVED && coll->phase == MSI_SETTLE) {
         /* A buffer that is read in place must not change before all have read it. */
         bool settled =
-            coll->mode != MSI_SLOT_DIRECT ||
+            !is_in_place(coll->mode) ||
             readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
         got = settled ? MSI_DONE : MSI_BLOCKED;
+        if (settled && coll->measured) msi_shm_cma_record(coll);
     }
     return got;
 }
@@ -449,35 +418,15 @@ static bool waits_for(const struct msi_shm_coll *coll, int rank) {
     const struct msi_area *area = &coll->region->areas[rank];
     if (coll->phase == MSI_ANNOUNCE || !msi_shm_region_begun(coll->region, rank, coll->seq)) return true;
     bool is_reader = coll->dst_rank < 0 || coll->dst_rank == rank;
-    bool held = coll->mode == MSI_SLOT_BIG || coll->mode == MSI_SLOT_DIRECT;
+    bool held = coll->mode == MSI_SLOT_BIG || is_in_place(coll->mode);
     if (is_reader && held &&
         !msi_shm_region_reached(&area->drained, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS)))
         return true;
-    if (!reads_anything(coll) || !publishes(coll, rank) || msi_shm_slot(coll, rank)->mode != MSI_SLOT_BIG)
+    if (!reads_anything(coll) || !msi_shm_publishes(coll, rank) ||
+        msi_shm_slot(coll, rank)->mode != MSI_SLOT_BIG)
         return false;
     uint32_t rounds = rounds_for(coll, expected(coll, rank), MSI_SLOT_BIG);
     return rounds > 1 && !msi_shm_region_reached(&area->filled, msi_rounds_done(coll->seq, rounds));
-}
-
-/*
- * Memory from mst_alloc is read in place. Exceptions: a buffer that this rank writes while others still read
- * it, as in a reduction that every rank makes for itself and in an in-place all_to_all; and a small
- * broadcast, which the root copies faster than it would wait for the readers.
- */
-bool msi_shm_shares_input(const struct msi_op *op, const struct msi_shm_region *region,
-                          struct msi_arena_ref *where) {
-    const struct msi_shm_shape *shape = &msi_shm_shapes[op->desc.kind];
-    size_t each = msi_op_bytes(op), bytes = each * (shape->parts ? (size_t)region->size : 1);
-    if (each < DIRECT_FROM || bytes <= DIRECT_OVER) return false;
-    struct msi_blocks in = msi_op_in(op), out = msi_op_out(op);
-    bool one_place = !msi_op_is_uneven(op) && !in.list;
-    bool reduces_all = op->reducer && !shape->parts && !shape->dst_is_root;
-    bool onto_itself = shape->parts && !op->reducer && msi_blocks_overlap(&in, &out, bytes);
-    bool broadcasts_little = shape->src_is_root && !shape->parts && bytes <= MSI_SMALL_CELL;
-    bool is_source = !shape->src_is_root || op->desc.root == region->rank;
-    if (!one_place || reduces_all || onto_itself || broadcasts_little || !is_source) return false;
-    *where = msi_arena_find(in.base, bytes);
-    return where->number != 0;
 }
 
 void msi_shm_exchange(struct msi_shm_coll *coll) {
@@ -490,8 +439,8 @@ void msi_shm_exchange(struct msi_shm_coll *coll) {
     coll->must_tell = coll->work->op.signature.flags & MSI_SIGNED_SPLITS &&
                       msi_comm_must_compare(coll->work->comm, &coll->work->op);
     msi_shm_set_blocks(coll);
-    msi_shm_shares_input(&coll->work->op, coll->region, &coll->in_where);
-    choose_mode(coll);
+    msi_shm_choose_mode(coll);
+    coll->rounds = rounds_for(coll, msi_shm_longest(coll), coll->mode);
 }
 
 void msi_shm_resume(struct msi_shm_coll *coll) {

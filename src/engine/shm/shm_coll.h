@@ -17,8 +17,9 @@
  *   barrier          all          nothing  all       -
  *
  * Published data is in the slot itself, in a small cell, in big cells that are filled and drained round by
- * round, or stays in place if it is memory that the other ranks can map. Reductions are always in rank order,
- * by the rank that needs the result or once for all: every rank gets the same bits.
+ * round, or stays in place: memory that the other ranks can map, or large blocks that they read by CMA.
+ * Reductions are always in rank order, by the rank that needs the result or once for all: every rank gets the
+ * same bits.
  *
  * An operation is advanced until it is done and never blocks. Bytes moved per rank, n ranks, p bytes
  * published: p in and the p of every source rank out; one transfer of a cache line per source rank for what
@@ -34,9 +35,10 @@
 /* The state of the engine. */
 struct msi_shm {
     struct msi_native native;
-    struct msi_maps *maps; /* of other ranks' memory */
-    bool waits;            /* this rank has told that it waits */
-    const void *sources[]; /* by rank: used by small.c while it has the lock */
+    struct msi_maps *maps;   /* of other ranks' memory */
+    struct msi_shm_cma *cma; /* NULL before the first large operation */
+    bool waits;              /* this rank has told that it waits */
+    const void *sources[];   /* by rank: used by small.c while it has the lock */
 };
 
 static inline struct msi_shm *msi_shm(const struct msi_comm *comm) {
@@ -82,6 +84,9 @@ struct msi_shm_coll {
     uint32_t rounds, filled; /* of what this rank publishes */
     uint32_t drained, to_drain;
     int peer;       /* how many of the source ranks this round has seen */
+    int by_cma;     /* how many of them let this rank read their buffers by CMA */
+    bool measured;  /* adds the time that this rank copies to spent */
+    int64_t spent;  /* nanoseconds */
     bool must_tell; /* a source rank waits until this rank says how far it has read */
 
     /* An entry per rank. */
@@ -146,6 +151,26 @@ static inline void msi_shm_reduce(const struct msi_shm_coll *coll, const void *c
                                   void *copy, size_t count) {
     msi_shm_reduce_op(&coll->work->op, coll->region, sources, out, copy, count);
 }
+static inline bool msi_shm_publishes(const struct msi_shm_coll *coll, int rank) {
+    return coll->src_rank < 0 || coll->src_rank == rank;
+}
+static inline bool msi_shm_reads(const struct msi_shm_coll *coll) {
+    return coll->dst_rank < 0 || coll->dst_rank == coll->region->rank;
+}
+/* Bytes of the longest block that this rank publishes. */
+size_t msi_shm_longest(const struct msi_shm_coll *coll);
+/* Sets mode and chunk, and in_where for MSI_SLOT_DIRECT. */
+void msi_shm_choose_mode(struct msi_shm_coll *coll);
+
+/* cma.c. Should the publishers of this operation let the others read their buffers by CMA? All ranks call it.
+ * Sets measured. */
+bool msi_shm_cma_wanted(struct msi_shm_coll *coll);
+/* Reads the block of a rank in MSI_SLOT_CMA. */
+enum msi_advance msi_shm_cma_read(struct msi_shm_coll *coll, int rank, void *to, size_t len);
+/* Records how long this rank copied in a measured operation. */
+void msi_shm_cma_record(const struct msi_shm_coll *coll);
+void msi_shm_cma_free(struct msi_shm_cma *cma);
+
 /* The address of another rank's memory; NULL if it cannot be mapped. */
 static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_arena_ref *where,
                                 size_t skip, size_t len) {

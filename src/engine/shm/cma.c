@@ -1,0 +1,139 @@
+/*
+ * cma.c - large blocks that the readers copy from the publisher's buffer by CMA (transport/cma.h): one copy
+ * instead of two through a cell. It depends on the machine, the operation and the size which of the two is
+ * faster. So the ranks try both in operations that are selected by their numbers, and each publishes what was
+ * faster for it. See shm_coll.h.
+ */
+#include "base/error.h"
+#include "engine/shm/shm_coll.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MOST = 64 };
+_Static_assert((int)MST_KIND_COUNT <= (int)MSI_CMA_KINDS, "msi_cma_side.results has a row for each kind");
+
+/* What this rank knows about the others. Made for the first large operation. */
+struct msi_shm_cma {
+    uint64_t token;
+    uint64_t tried, allowed; /* a bit per rank: may this rank read its memory? */
+    struct msi_cma_trials trials[MST_KIND_COUNT];
+};
+
+static struct msi_cma_side *side(const struct msi_shm_coll *coll, int rank) {
+    return &coll->region->areas[rank].cma;
+}
+
+/* The size class of an operation; -1 if it never uses CMA. */
+static int class_of(const struct msi_shm_coll *coll) {
+    const struct msi_comm *comm = coll->work->comm;
+    if (coll->work->op.reducer || coll->uneven || msi_shm_is_barrier(coll)) return -1;
+    if (comm->size > RANKS_MOST || msi_comm_cma_mode(comm) == MSI_CMA_MODE_NEVER) return -1;
+    size_t bytes = msi_op_bytes(&coll->work->op);
+    bool small = bytes * msi_shm_blocks(coll) <= MSI_SMALL_CELL; /* small.c may have published it */
+    return small ? -1 : msi_cma_class(bytes);
+}
+
+/* Tries to read the memory of the ranks that were not tried yet. */
+static void try_others(const struct msi_shm_coll *coll, struct msi_shm_cma *cma) {
+    int size = coll->region->size;
+    uint64_t all = UINT64_MAX >> (64 - size), own = UINT64_C(1) << coll->region->rank;
+    if ((cma->tried | own) == all) return;
+    for (int r = 0; r < size; r++) {
+        uint64_t bit = UINT64_C(1) << r;
+        if ((cma->tried | own) & bit) continue;
+        enum msi_cma_access access = msi_cma_try(&side(coll, r)->token);
+        if (access != MSI_CMA_NOT_READY) cma->tried |= bit;
+        if (access == MSI_CMA_ALLOWED) cma->allowed |= bit;
+    }
+    /* Only the meaning of the flag itself is read. */
+    if ((cma->allowed | own) == all)
+        atomic_store_explicit(&side(coll, coll->region->rank)->can_read, 1, memory_order_relaxed);
+}
+
+/* Returns NULL without memory. */
+static struct msi_shm_cma *prepare(const struct msi_shm_coll *coll) {
+    struct msi_shm *shm = msi_shm(coll->work->comm);
+    if (!shm->cma) {
+        shm->cma = calloc(1, sizeof *shm->cma);
+        if (!shm->cma) return NULL;
+        msi_cma_publish(&side(coll, coll->region->rank)->token, &shm->cma->token);
+    }
+    try_others(coll, shm->cma);
+    return shm->cma;
+}
+
+static uint32_t result_of(const struct msi_shm_coll *coll, int rank, int class) {
+    const struct msi_cma_side *of = side(coll, rank);
+    if (!atomic_load_explicit(&of->can_read, memory_order_relaxed)) return MSI_CMA_SLOWER;
+    if (coll->work->comm->config.cma == MSI_CMA_MODE_ALWAYS) return MSI_CMA_FASTER;
+    return atomic_load_explicit(&of->results[coll->work->op.desc.kind][class], memory_order_relaxed);
+}
+
+/* A bit that all ranks choose alike and that no period of a program's calls follows. */
+static bool is_trial_by_cma(uint64_t seq) {
+    return seq * 0x9E3779B97F4A7C15u >> 63;
+}
+
+bool msi_shm_cma_wanted(struct msi_shm_coll *coll) {
+    int class = class_of(coll), faster = 0, me = coll->region->rank;
+    bool undecided = false;
+    coll->spent = 0;
+    coll->measured = false;
+    if (class < 0 || !prepare(coll)) return false;
+    for (int r = 0; r < coll->region->size; r++) {
+        if ((coll->dst_rank >= 0 && r != coll->dst_rank) || r == coll->src_rank) continue;
+        uint32_t result = result_of(coll, r, class);
+        faster += result == MSI_CMA_FASTER ? 1 : -1;
+        if (result != MSI_CMA_UNDECIDED) continue;
+        undecided = true;
+        if (r == me) coll->measured = true;
+    }
+    return undecided ? is_trial_by_cma(coll->seq) : faster > 0;
+}
+
+/*
+ * The time of an operation through cells, relative to the time that a reader copies: the publishers copy into
+ * the cells before that. Only the copies are measured, since the time of the whole operation includes that of
+ * ranks that come late.
+ */
+static double cost_of_cells(const struct msi_shm_coll *coll) {
+    double others = coll->region->size - 1;
+    switch (coll->work->op.desc.kind) {
+    case MST_KIND_SCATTER:
+        return 1 + others; /* the root copies for all; without cells they read its buffer at the same time */
+    case MST_KIND_ALL_TO_ALL:
+        return 2;
+    case MST_KIND_BROADCAST:
+        return 1 + 0.5 / others; /* the root is mostly ahead of the others */
+    default:
+        return 1 + 1 / others;
+    }
+}
+
+void msi_shm_cma_record(const struct msi_shm_coll *coll) {
+    struct msi_shm_cma *cma = msi_shm(coll->work->comm)->cma;
+    mst_kind kind = coll->work->op.desc.kind;
+    int class = class_of(coll), sources = coll->src_rank >= 0 ? 1 : coll->region->size - 1;
+    if (coll->by_cma && coll->by_cma != sources) return;
+    double spent = (double)coll->spent * (coll->by_cma ? 1 : cost_of_cells(coll));
+    uint32_t result = msi_cma_add_trial(&cma->trials[kind], class, coll->by_cma > 0,
+                                        msi_op_bytes(&coll->work->op) * (size_t)sources, (int64_t)spent);
+    /* Read by result_of of all ranks. */
+    atomic_store_explicit(&side(coll, coll->region->rank)->results[kind][class], (uint8_t)result,
+                          memory_order_relaxed);
+}
+
+enum msi_advance msi_shm_cma_read(struct msi_shm_coll *coll, int rank, void *to, size_t len) {
+    uint64_t from = msi_shm_slot(coll, rank)->from + (coll->parts ? (size_t)coll->region->rank * len : 0);
+    int error = msi_cma_read_by(msi_shm_team(coll), side(coll, rank)->token.pid, from, to, len);
+    if (!error) return MSI_MOVED;
+    if (msi_shm_check_in_place(coll) == MSI_FAILED) return MSI_FAILED; /* its buffer may be gone since */
+    bool refused = error == EPERM || error == ENOMEM;                  /* the rank may be alive */
+    return msi_fault(coll->work, refused ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST, rank, strerror(error));
+}
+
+void msi_shm_cma_free(struct msi_shm_cma *cma) {
+    free(cma);
+}

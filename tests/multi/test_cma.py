@@ -1,0 +1,47 @@
+"""Large blocks that ranks of a host read from the other process (MUSTER_CMA)."""
+
+import pathlib
+import subprocess
+
+from collective_kit import COLLECTIVE, LIMIT, CollectiveTest
+from harness import MUSTER, main
+
+ALWAYS = {"MUSTER_CMA": "2"}
+COPIES = "broadcast", "all_gather_into_tensor", "gather", "scatter", "all_to_all_single"
+COUNT = 70001  # elements of a block, an odd number
+
+
+class Cma(CollectiveTest):
+    def check(self, n, *operations, count=COUNT, env=ALWAYS):
+        for operation in operations:
+            out = self.run_suite(n, "--count", count, "--dtype", "f32", "--only", operation, env=env)
+            self.assertRegex(out, r"collective: ok: 6 cases")
+
+    def test_copies(self):
+        self.check(2, *COPIES, "all_gather", "all_to_all")
+
+    def test_oversubscribed(self):
+        self.check(5, *COPIES)
+
+    def test_threads(self):
+        self.check(2, *COPIES, count=500003, env={**ALWAYS, "MUSTER_THREADS": 3})
+
+    def test_with_others(self):
+        """Operations that use cells and operations that do not follow each other."""
+        self.run_suite(3, *self.quick(3), env=ALWAYS)
+
+    def test_setting(self):
+        """2: as soon as all ranks have tried; 0: never."""
+        for cma, used in (("2", True), ("0", False)):
+            traces = self.path("traces" + cma)
+            command = [COLLECTIVE, "--count", COUNT, "--dtype", "f32", "--only", "broadcast"]
+            process = self.popen(MUSTER, "run", "-n", 3, "--trace", traces, *command, env={"MUSTER_CMA": cma}, stdin=subprocess.DEVNULL)
+            process.communicate(timeout=LIMIT)
+            self.assertEqual(process.returncode, 0)
+            text = pathlib.Path(traces, "rank-1.trace.json").read_text()
+            self.assertIn("broadcast", text)
+            self.assertEqual('"shm, by CMA"' in text, used)
+
+
+if __name__ == "__main__":
+    main()
