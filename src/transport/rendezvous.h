@@ -17,7 +17,7 @@
 
 #include <stdatomic.h>
 
-enum { MSI_RENDEZVOUS_FROM = 64 << 10 }; /* bytes; smaller sends never use a rendezvous */
+enum { MSI_RENDEZVOUS_FROM = 16 << 10 }; /* bytes; smaller sends never use a rendezvous */
 
 /* The content of a rendezvous cell. */
 struct msi_rendezvous_offer {
