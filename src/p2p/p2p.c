@@ -1,5 +1,6 @@
 /* p2p.c - sending messages, and the interface to engines. See p2p.h. */
 #include "base/error.h"
+#include "base/lines.h"
 #include "p2p/p2p_internal.h"
 #include "wireup/endpoint.h"
 
@@ -154,7 +155,7 @@ __attribute__((noinline)) static bool receive_now(struct msi_p2p *p2p, struct ms
     bool matches =
         msi_message_matches(op, op->desc.peer, h.tag) && h.dtype == op->desc.dtype && h.bytes == bytes;
     if (!matches || bytes > n - MSI_P2P_HEADER) return false;
-    if (bytes) memcpy(op->desc.out, came + MSI_P2P_HEADER, bytes);
+    if (bytes) msi_read_lines(op->desc.out, came + MSI_P2P_HEADER, bytes);
     in->ops->consume(in, MSI_P2P_HEADER + bytes);
     op->desc.tag = h.tag;
     if (op->sender) *op->sender = op->desc.peer;

@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "base/fence.h"
+#include "base/lines.h"
 #include "transport/link.h"
 #include "transport/rendezvous.h"
 #include "transport/ring.h"
@@ -76,7 +77,7 @@ static void fill_cell(struct shm *shm) {
     for (size_t at = 0, n; at < len; at += n) {
         struct msi_transfer *from = msi_link_first(&shm->link.sends);
         n = msi_transfer_left(from) < len - at ? msi_transfer_left(from) : len - at;
-        memcpy(to + at, from->data + from->done, n);
+        msi_write_lines(to + at, from->data + from->done, n);
         msi_link_advance(from, n);
     }
     publish(shm, len);
@@ -178,7 +179,7 @@ static bool take_bytes(struct shm *shm, size_t most) {
     bool measured = msi_rendezvous_measures(&shm->rendezvous, to);
     if (measured && to->done == 0) msi_rendezvous_begin(&shm->rendezvous, to, shm->at == 0);
     if (!shm->in_peer)
-        memcpy(to->data + to->done, bytes_left(shm), n);
+        msi_read_lines(to->data + to->done, bytes_left(shm), n);
     else if (!read_from_peer(shm, to->data + to->done, n))
         return false;
     if (measured && msi_transfer_left(to) == n) msi_rendezvous_end(&shm->rendezvous, to, shm->in_peer);
@@ -243,7 +244,7 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
         return false;
     char *to = msi_cell_bytes(msi_ring_next(&shm->out), head_len + body_len);
     memcpy(to, head, head_len);
-    if (body_len) memcpy(to + head_len, body, body_len);
+    if (body_len) msi_write_lines(to + head_len, body, body_len);
     publish(shm, head_len + body_len);
     return true;
 }

@@ -6,6 +6,7 @@
  * bookkeeping between the two steps, while the announcement travels to the other ranks. If a rank is late or
  * has more than fits into a small cell, exchange.c continues with a work.
  */
+#include "base/lines.h"
 #include "engine/shm/shm_coll.h"
 
 #include <string.h>
@@ -50,14 +51,14 @@ static char *target(const struct small *s, int rank) {
     return d->out_list ? d->out_list[rank] : (char *)d->out + (size_t)rank * s->each;
 }
 
-/* memcpy without a call for one element. */
-static inline void copy(void *to, const void *from, size_t bytes) {
+/* msi_copy_lines without a call for one element. */
+static inline void copy(void *to, const void *from, size_t bytes, const void *shared) {
     if (bytes == 4)
         memcpy(to, from, 4);
     else if (bytes == 8)
         memcpy(to, from, 8);
     else if (bytes)
-        memcpy(to, from, bytes);
+        msi_copy_lines(to, from, bytes, shared);
 }
 
 /* Writes the data that other ranks read. */
@@ -65,11 +66,13 @@ static inline void put(const struct small *s, unsigned char *to) {
     const char *in = s->op->desc.in;
     int me = s->region->rank;
     if (!s->parts) {
-        copy(to, in, s->each);
+        copy(to, in, s->each, to);
         return;
     }
-    for (int r = 0; r < s->region->size; r++)
-        if (r != me) copy(to + part(s, me, r) * s->each, in + (size_t)r * s->each, s->each);
+    for (int r = 0; r < s->region->size; r++) {
+        unsigned char *block = to + part(s, me, r) * s->each;
+        if (r != me) copy(block, in + (size_t)r * s->each, s->each, block);
+    }
 }
 
 /* This rank's input for itself. */
@@ -156,7 +159,7 @@ bool msi_shm_finish_now(struct msi_comm *comm, const struct msi_op *op) {
         if (reduces)
             s.shm->sources[rank] = from;
         else
-            copy(target(&s, rank), from, s.each);
+            copy(target(&s, rank), from, s.each, from);
         if (s.src_rank >= 0) break;
     }
     if (s.src_rank < 0 || region->size == 2) region->synced = region->verified = seq;
