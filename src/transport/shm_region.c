@@ -34,7 +34,6 @@ static mst_status new_region(int rank, int size, struct msi_shm_mapping *mapping
                                     .areas = (struct msi_area *)(void *)(base + sizeof *made->head),
                                     .rank = rank,
                                     .size = size,
-                                    .big_reader = -1,
                                     .wake_fd = -1};
     publish_processors(made->head);
     *region = made;

@@ -41,7 +41,9 @@ enum {
     MSI_SLOT_PAYLOAD = 48,       /* with the flag one cache line */
     MSI_SMALL_CELLS = MSI_SLOTS, /* a cell is free when its slot is (rule 4) */
     MSI_SMALL_CELL = 16 << 10,
-    MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them as it needs */
+    MSI_BIG_CELLS = 1 << 20, /* bytes; each operation divides them, or one half, as it needs */
+    MSI_BIG_HALVES = 2,
+    MSI_BIG_HALF = MSI_BIG_CELLS / MSI_BIG_HALVES,
     MSI_SHM_REGION_RANKS = 1024,
     MSI_SHM_REGION_PROCESSORS = 1024,
     MSI_SHM_REGION_CHANNELS = 2, /* maximum number of links between two ranks */
@@ -154,9 +156,11 @@ struct msi_shm_region {
     uint64_t verified;              /* up to this operation, the calls of all ranks match */
     uint32_t signatures[MSI_SLOTS]; /* of this rank's last operations */
     uint32_t history;               /* hash of the signatures of all its operations */
-    uint64_t big_seq;               /* the last operation whose big cells this rank filled */
-    int big_reader;                 /* the rank that reads them, or -1 for all */
-    int wake_fd;                    /* the pipe that wakes this rank; -1: not open */
+    struct msi_big_use {
+        uint64_t seq; /* the last operation that used this half of this rank's big cells */
+        int reader;   /* the rank that reads them, or -1 for all */
+    } big_use[MSI_BIG_HALVES];
+    int wake_fd; /* the pipe that wakes this rank; -1: not open */
 };
 
 enum { MSI_SHM_REGION_OFFER_MAX = 96 };

@@ -283,8 +283,8 @@ static enum msi_advance meet_all(struct msi_shm_coll *coll) {
     coll->phase = MSI_MOVE;
     coll->peer = 0;
     if (direct) return MSI_MOVED;
-    coll->region->big_seq = coll->seq;
-    coll->region->big_reader = -1;
+    for (int half = 0; half < MSI_BIG_HALVES; half++)
+        coll->region->big_use[half] = (struct msi_big_use){.seq = coll->seq, .reader = -1};
     return MSI_MOVED;
 }
 

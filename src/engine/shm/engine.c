@@ -86,18 +86,20 @@ static void derive(struct msi_shm_coll *coll) {
 }
 
 /*
- * Up to this number of bytes, each rank reduces all of an all_reduce by itself. That takes one
+ * Up to this number of bytes, a rank that needs the result reduces all inputs by itself. That takes one
  * synchronization of the ranks instead of four, but work that grows with their number. Measured: 128 KiB with
- * 2 ranks, and a quarter with twice as many.
+ * 2 ranks, and a quarter with twice as many. With 2 ranks, the root of a reduce always does it: dividing the
+ * work would only add a copy of the result.
  */
-static size_t flat_most(int ranks) {
+static size_t flat_most(mst_kind kind, int ranks) {
+    if (kind == MST_KIND_REDUCE && ranks == 2) return SIZE_MAX;
     return ((size_t)512 << 10) / ((size_t)ranks * (size_t)ranks);
 }
 
 bool msi_shm_is_large_reduction(const struct msi_op *op, int ranks) {
     mst_kind kind = op->desc.kind;
     bool whole = kind == MST_KIND_ALL_REDUCE || kind == MST_KIND_REDUCE || kind >= MST_KIND_SCAN;
-    return whole && ranks > 1 && msi_op_bytes(op) > flat_most(ranks);
+    return whole && ranks > 1 && msi_op_bytes(op) > flat_most(kind, ranks);
 }
 
 static void resume(struct mst_work *work) {

@@ -48,8 +48,14 @@ int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *rank
     return n;
 }
 
+/* The cells of an operation are in one half of the big cells. The next operation uses the other half, so that
+ * a rank can fill it while its readers read this one. */
 static uint32_t cells(const struct msi_shm_coll *coll) {
-    return (uint32_t)(MSI_BIG_CELLS / (coll->chunk * msi_shm_blocks(coll)));
+    return (uint32_t)(MSI_BIG_HALF / (coll->chunk * msi_shm_blocks(coll)));
+}
+static unsigned char *cell_of(const struct msi_shm_coll *coll, int rank, uint32_t round) {
+    return coll->region->areas[rank].big + coll->seq % MSI_BIG_HALVES * MSI_BIG_HALF +
+           round % cells(coll) * coll->chunk * msi_shm_blocks(coll);
 }
 
 static uint32_t rounds_for(const struct msi_shm_coll *coll, size_t len, enum msi_slot_mode mode) {
@@ -94,9 +100,15 @@ bool msi_shm_all_have_read(const struct msi_shm_coll *coll) {
     return readers_reached(coll->region, -1, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
 }
 
+/* Have all readers read what the last operation put into this half of this rank's big cells? */
+static bool half_is_free(const struct msi_shm_region *region, uint64_t seq) {
+    const struct msi_big_use *last = &region->big_use[seq % MSI_BIG_HALVES];
+    return last->seq == 0 ||
+           readers_reached(region, last->reader, msi_rounds_done(last->seq, MSI_ALL_ROUNDS));
+}
+
 bool msi_shm_big_free(const struct msi_shm_region *region) {
-    return region->big_seq == 0 ||
-           readers_reached(region, region->big_reader, msi_rounds_done(region->big_seq, MSI_ALL_ROUNDS));
+    return half_is_free(region, 0) && half_is_free(region, 1);
 }
 
 static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
@@ -110,9 +122,9 @@ static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
         break;
     case MSI_SLOT_BIG:
         if (coll->parts && coll->uneven) tell_lengths(coll);
-        fill(coll, own->big, coll->chunk, 0, coll->chunk);
-        coll->region->big_seq = coll->seq;
-        coll->region->big_reader = coll->dst_rank;
+        fill(coll, cell_of(coll, coll->region->rank, 0), coll->chunk, 0, coll->chunk);
+        coll->region->big_use[coll->seq % MSI_BIG_HALVES] =
+            (struct msi_big_use){.seq = coll->seq, .reader = coll->dst_rank};
         break;
     case MSI_SLOT_DIRECT:
         slot->direct.in = coll->in_where;
@@ -142,7 +154,7 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
     if (coll->rounds > ROUNDS_MOST)
         return msi_fault(coll->work, MST_ERR_LIMIT, -1, "the blocks are too large for this number of ranks");
     if (!msi_shm_region_may_announce(region, coll->seq)) return MSI_BLOCKED;
-    if (coll->mode == MSI_SLOT_BIG && !msi_shm_big_free(region)) return MSI_BLOCKED;
+    if (coll->mode == MSI_SLOT_BIG && !half_is_free(region, coll->seq)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
     stage_first(coll, slot);
     coll->filled = 1;
@@ -170,9 +182,8 @@ static uint32_t batch(const struct msi_shm_coll *coll, uint32_t left) {
 static void fill_round(void *context, int part, int parts) {
     const struct msi_shm_coll *coll = context;
     uint32_t round = coll->filled + (uint32_t)part;
-    size_t cell = round % cells(coll) * coll->chunk * msi_shm_blocks(coll);
     (void)parts;
-    fill(coll, msi_shm_region_own(coll->region)->big + cell, coll->chunk, (size_t)round * coll->chunk,
+    fill(coll, cell_of(coll, coll->region->rank, round), coll->chunk, (size_t)round * coll->chunk,
          coll->chunk);
 }
 
@@ -216,7 +227,7 @@ static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
         base = (const char *)area->small[coll->seq % MSI_SMALL_CELLS];
         return len * (part + 1) <= MSI_SMALL_CELL ? base + part * len : NULL;
     case MSI_SLOT_BIG:
-        return (const char *)area->big + (round % cells(coll) * msi_shm_blocks(coll) + part) * coll->chunk;
+        return (const char *)cell_of(coll, rank, round) + part * coll->chunk;
     case MSI_SLOT_DIRECT:
         base = msi_shm_map(coll, rank, &slot->direct.in, coll->parts ? (size_t)coll->region->rank * len : 0,
                            len);
@@ -325,9 +336,8 @@ static void read_round(void *context, int part, int parts) {
         bool direct = msi_shm_slot(coll, rank)->mode == MSI_SLOT_DIRECT;
         sources[rank] = (const char *)coll->sources[rank] + (direct ? (size_t)part * coll->chunk : 0);
         if (!direct)
-            sources[rank] = coll->region->areas[rank].big + (round % cells(coll) * msi_shm_blocks(coll) +
-                                                             msi_shm_part(coll, rank, coll->region->rank)) *
-                                                                coll->chunk;
+            sources[rank] =
+                cell_of(coll, rank, round) + msi_shm_part(coll, rank, coll->region->rank) * coll->chunk;
         if (!coll->work->op.reducer) memcpy(target(coll, rank) + at, sources[rank], len);
     }
     if (coll->work->op.reducer) reduce_round(coll, round, sources);

@@ -6,7 +6,7 @@
 
 enum {
     CHUNK = 64 << 10,
-    CHUNK_OF_MEDIUM = 16 << 10, /* so that a medium message is cut into several rounds that overlap */
+    CHUNK_OF_MEDIUM = 16 << 10, /* of one rank to or from the others: filling and reading overlap */
     MEDIUM = 256 << 10,
     /* Below these sizes, copying into a cell costs less than waiting for the readers: bytes of a block, and
      * of all blocks. */
@@ -34,7 +34,8 @@ static size_t whole_units(const struct msi_shm_coll *coll, size_t bytes) {
 static size_t chunk_for(const struct msi_shm_coll *coll) {
     size_t len = coll->parts || coll->src_rank == coll->region->rank || coll->src_rank < 0 ? coll->in.each
                                                                                            : coll->out.each;
-    size_t most = !coll->uneven && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
+    bool one_way = coll->src_rank >= 0 || coll->dst_rank >= 0;
+    size_t most = !coll->uneven && one_way && len <= MEDIUM ? CHUNK_OF_MEDIUM : CHUNK;
     size_t fitting = MSI_BIG_CELLS / 4 / msi_shm_blocks(coll) / 64 * 64;
     return whole_units(coll, fitting < most ? fitting : most);
 }
