@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 enum {
-    ENOUGH = 3,         /* measurements per method before a class is decided … */
-    ENOUGH_OF_LONG = 2, /* … and from class LONG on */
+    TRIALS_OF_LONG = 2, /* from class LONG on */
     LONG = 4,
     GRAIN = 512 << 10, /* bytes that are worth a thread */
 };
@@ -73,7 +72,7 @@ enum msi_cma_access msi_cma_try(const struct msi_cma_token *token) {
 }
 
 enum msi_cma_result msi_cma_result_of(const struct msi_cma_trials *trials, int class) {
-    const int *n = trials->of[class].n, enough = class >= LONG ? ENOUGH_OF_LONG : ENOUGH;
+    const int *n = trials->of[class].n, enough = class >= LONG ? TRIALS_OF_LONG : MSI_CMA_TRIALS;
     const double *best = trials->of[class].best;
     if (n[0] < enough || n[1] < enough) return MSI_CMA_UNDECIDED;
     return best[1] > best[0] ? MSI_CMA_FASTER : MSI_CMA_SLOWER;

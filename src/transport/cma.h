@@ -18,6 +18,7 @@ enum msi_cma_mode { MSI_CMA_MODE_NEVER, MSI_CMA_MODE_AUTO, MSI_CMA_MODE_ALWAYS }
 
 enum {
     MSI_CMA_FROM = 16 << 10, /* bytes; smaller blocks never use CMA */
+    MSI_CMA_TRIALS = 5,      /* measurements per method before a class is decided; large classes take fewer */
     MSI_CMA_CLASSES = 7,     /* each covers sizes up to four times the previous one */
 };
 

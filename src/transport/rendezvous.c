@@ -25,7 +25,8 @@ bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_t
     if (!atomic_load_explicit(&other->can_read, memory_order_relaxed)) return false;
     if (rendezvous->mode == MSI_CMA_MODE_ALWAYS) return true;
     uint32_t result = atomic_load_explicit(&other->result[class], memory_order_relaxed);
-    return result == MSI_CMA_UNDECIDED ? rendezvous->undecided[class]++ % 2 : result == MSI_CMA_FASTER;
+    if (result != MSI_CMA_UNDECIDED) return result == MSI_CMA_FASTER;
+    return rendezvous->undecided[class]++ / MSI_CMA_TRIALS % 2 == 0;
 }
 
 void msi_rendezvous_begin(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive,
