@@ -106,7 +106,10 @@ struct msi_comm {
     struct {
         uint64_t reported;     /* hash of this rank's wait report in the store; 0: none */
         struct msi_idle tests; /* of a program that tests a work in a loop */
-        struct pollfd *fds;    /* what a sleep polls; NULL before it is needed */
+        /* What a sleep polls: processes of the ranks, the cancellation, and the engine's descriptors. NULL
+         * before it is needed. */
+        struct pollfd *fds;
+        bool watches;          /* the processes are among them */
         bool sleeping;         /* a thread sleeps until something that it knew of happens */
         int64_t crowded_until; /* threads that compute need the processor: waits sleep instead of yielding */
         bool store_lost;       /* the store was lost when it was last asked */
@@ -298,12 +301,9 @@ bool msi_comm_is_patient(const struct msi_comm *comm, const struct msi_idle *idl
 /* Frees what sleeping has allocated. */
 void msi_comm_stop_watching(struct msi_comm *comm);
 
-/* What a sleep polls: the cancellation, the processes of the ranks, and the engine's descriptors. */
-enum { MSI_POLL_CANCEL, MSI_POLL_FIRST_PEER };
-
 /* Was the process of that rank seen to end? */
 static inline bool msi_comm_has_ended(const struct msi_comm *comm, int rank) {
-    return comm->waiting.fds && comm->waiting.fds[MSI_POLL_FIRST_PEER + rank].events == 0;
+    return comm->waiting.fds && comm->waiting.fds[rank].events == 0;
 }
 /* Has that rank destroyed the group? */
 static inline bool msi_comm_has_left(const struct msi_comm *comm, int rank) {

@@ -278,6 +278,7 @@ static mst_status form_world(struct msi_world *world, const struct opening *how,
     if (st != MST_OK) return st;
     st = msi_endpoint_init(&world->endpoint, world->rank, world->size, world->prefix,
                            world->members.members[world->rank].address, msi_tuning_hash(&world->tuning));
+    world->endpoint.memory.limit = (size_t)settings->shm_bytes;
     if (st == MST_OK) st = msi_auth_init(&world->endpoint.auth, settings);
     if (st == MST_OK) make_team(world, settings);
     if (st == MST_OK) msi_world_copy_store(world, how->previous, settings);

@@ -151,6 +151,15 @@ size_t msi_link_shm_bytes(void);
 void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode mode);
 /* For oversubscribed processors: uses more cells, so that a large send needs fewer context switches. */
 void msi_link_shm_widen(struct msi_link *link);
+/*
+ * Asks hold before pages of this side's ring are used that did not exist: from then on there may be that many
+ * bytes. must false: it may refuse. NULL: every use is allowed.
+ */
+void msi_link_shm_limit(struct msi_link *link, bool (*hold)(void *arg, size_t bytes, bool must));
+/* Frees these pages if nothing is under way in the ring; false: something may be. Up to MSI_LINK_SHM_REST
+ * bytes stay. */
+bool msi_link_shm_empty(struct msi_link *link);
+enum { MSI_LINK_SHM_REST = 24 << 10 };
 /* The threads that read large sends; NULL: the caller alone. */
 void msi_link_shm_team(struct msi_link *link, struct msi_team *team);
 

@@ -12,11 +12,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
     BURST = 4,          /* cells moved in one direction before the other is served */
     CMA_STEP = 1 << 20, /* bytes that a thread reads by CMA before the other direction is served */
+    PAGE = 4096,
 };
+
+/* Which pages of its outgoing ring a link has: none, the heads of the first MSI_RING_CELLS cells, all of
+ * these cells, or all cells. */
+enum extent { NO_PAGES, HEADS, CELLS, WIDE };
 
 struct region {
     struct msi_rendezvous_side sides[2];
@@ -30,7 +36,9 @@ _Static_assert(sizeof(struct region) ==
 struct shm {
     struct msi_link link;
     void (*posted)(void *arg);
+    bool (*hold)(void *arg, size_t bytes, bool must);
     void *arg;
+    enum extent held;
     struct msi_ring_out out;
     struct msi_ring_in in;
     size_t at, len; /* read position and length of the open cell; len 0: no cell is open */
@@ -66,14 +74,37 @@ static bool has_room(struct shm *shm) {
     return false;
 }
 
+static bool hold(struct shm *shm, enum extent extent, bool must) {
+    static const size_t bytes[] = {[HEADS] = MSI_RING_CELLS * PAGE,
+                                   [CELLS] = MSI_RING_CELLS * sizeof(struct msi_cell),
+                                   [WIDE] = MSI_RING_CELLS_WIDE * sizeof(struct msi_cell)};
+    if (shm->hold && !shm->hold(shm->arg, bytes[extent], must)) return false;
+    shm->held = extent;
+    return true;
+}
+
+/* Where the next cell, which is free, has its bytes if it has len of them. */
+static char *next_bytes(struct shm *shm, size_t len) {
+    enum extent extent = len > MSI_CELL_SMALL ? CELLS : HEADS;
+    if (shm->held < extent) hold(shm, extent, true);
+    return msi_cell_bytes(msi_ring_next(&shm->out), len);
+}
+
+/* The cells after the first MSI_RING_CELLS are used only if there is memory for them. */
+static bool goes_on(struct shm *shm) {
+    if (msi_list_empty(&shm->link.sends)) return false;
+    bool widens = shm->out.next == MSI_RING_CELLS - 1 && shm->out.cells > MSI_RING_CELLS && shm->held < WIDE;
+    return !widens || hold(shm, WIDE, false);
+}
+
 static void publish(struct shm *shm, size_t len) {
-    msi_ring_publish(&shm->out, len, !msi_list_empty(&shm->link.sends));
+    msi_ring_publish(&shm->out, len, goes_on(shm));
     wake(shm);
 }
 
 static void fill_cell(struct shm *shm) {
     size_t len = queued(&shm->link.sends, MSI_CELL_BYTES);
-    char *to = msi_cell_bytes(msi_ring_next(&shm->out), len);
+    char *to = next_bytes(shm, len);
     for (size_t at = 0, n; at < len; at += n) {
         struct msi_transfer *from = msi_link_first(&shm->link.sends);
         n = msi_transfer_left(from) < len - at ? msi_transfer_left(from) : len - at;
@@ -86,7 +117,7 @@ static void fill_cell(struct shm *shm) {
 static void send_offer(struct shm *shm) {
     const struct msi_transfer *first = msi_link_first(&shm->link.sends);
     struct msi_rendezvous_offer offer = {(uintptr_t)first->data, first->len};
-    memcpy(msi_ring_next(&shm->out)->small, &offer, sizeof offer);
+    memcpy(next_bytes(shm, sizeof offer), &offer, sizeof offer);
     publish(shm, MSI_CELL_RENDEZVOUS | sizeof offer);
     shm->offer = shm->out.filled;
 }
@@ -242,7 +273,7 @@ static bool send_whole(struct msi_link *link, const void *head, size_t head_len,
     if (body_len > MSI_CELL_BYTES - head_len || !msi_list_empty(&link->sends) || link->status != MST_OK ||
         !has_room(shm))
         return false;
-    char *to = msi_cell_bytes(msi_ring_next(&shm->out), head_len + body_len);
+    char *to = next_bytes(shm, head_len + body_len);
     memcpy(to, head, head_len);
     if (body_len) msi_write_lines(to + head_len, body, body_len);
     publish(shm, head_len + body_len);
@@ -282,6 +313,32 @@ void msi_link_shm_team(struct msi_link *link, struct msi_team *team) {
 
 void msi_link_shm_widen(struct msi_link *link) {
     msi_container(link, struct shm, link)->out.cells = MSI_RING_CELLS_WIDE;
+}
+
+void msi_link_shm_limit(struct msi_link *link, bool (*ask)(void *arg, size_t bytes, bool must)) {
+    msi_container(link, struct shm, link)->hold = ask;
+}
+
+/* Frees the pages that are only of the cells from one number up to another. */
+static bool free_cells(const struct shm *shm, unsigned from, unsigned to) {
+    uintptr_t begin = (uintptr_t)&shm->out.ring->cells[from], end = (uintptr_t)&shm->out.ring->cells[to];
+    begin = (begin + PAGE - 1) / PAGE * PAGE;
+    end = end / PAGE * PAGE;
+    return begin >= end || madvise((void *)begin, end - begin, MADV_REMOVE) == 0;
+}
+
+/* The receiver may have read a cell that it has not reported: this one keeps its pages. */
+bool msi_link_shm_empty(struct msi_link *link) {
+    struct shm *shm = msi_container(link, struct shm, link);
+    struct msi_ring_out *out = &shm->out;
+    if (shm->offer || !msi_list_empty(&link->sends) || !msi_ring_update(out)) return false;
+    uint64_t left = out->filled - out->known_emptied;
+    if (left > 1 || (left && out->next == 0)) return false;
+    unsigned kept = left ? out->next - 1 : MSI_RING_CELLS_WIDE,
+             after = left ? out->next : MSI_RING_CELLS_WIDE;
+    if (!free_cells(shm, 0, kept) || !free_cells(shm, after, MSI_RING_CELLS_WIDE)) return false;
+    shm->held = NO_PAGES;
+    return true;
 }
 
 size_t msi_link_shm_bytes(void) {

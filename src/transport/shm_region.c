@@ -5,12 +5,24 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-static const uint64_t magic = 0x3230626f426d756dull; /* change it with the layout of an area or a cell */
+static const uint64_t magic = 0x3330626f426d756dull; /* change it with the layout of an area or a cell */
+
+static size_t offers_at(int size) {
+    return sizeof(struct msi_shm_region_header) + (size_t)size * sizeof(struct msi_area);
+}
+
+static size_t cells_at(int size) {
+    size_t align = _Alignof(struct msi_cells), end = offers_at(size) + (size_t)size * (size_t)size *
+                                                                           MSI_SHM_REGION_CHANNELS *
+                                                                           sizeof(struct msi_offer);
+    return (end + align - 1) / align * align;
+}
 
 static size_t region_bytes(int size) {
-    return sizeof(struct msi_shm_region_header) + (size_t)size * sizeof(struct msi_area);
+    return cells_at(size) + (size_t)size * sizeof(struct msi_cells);
 }
 
 _Static_assert(MSI_SHM_REGION_PROCESSORS <= CPU_SETSIZE, "a cpu_set_t holds as many");
@@ -32,6 +44,8 @@ static mst_status new_region(int rank, int size, struct msi_shm_mapping *mapping
     *made = (struct msi_shm_region){.mapping = mapping,
                                     .head = mapping->segment.base,
                                     .areas = (struct msi_area *)(void *)(base + sizeof *made->head),
+                                    .offers = (struct msi_offer *)(void *)(base + offers_at(size)),
+                                    .cells = (struct msi_cells *)(void *)(base + cells_at(size)),
                                     .rank = rank,
                                     .size = size,
                                     .wake_fd = -1};
@@ -115,6 +129,23 @@ bool msi_shm_region_may_announce(struct msi_shm_region *region, uint64_t seq) {
     return true;
 }
 
+bool msi_shm_region_is_finished(const struct msi_shm_region *region, uint64_t seq) {
+    for (int rank = 0; rank < region->size; rank++)
+        /* From msi_shm_region_finish: the rank reads the cells of this one no more. */
+        if (rank != region->rank && !msi_shm_region_reached(&region->areas[rank].finished, seq)) return false;
+    return true;
+}
+
+bool msi_shm_region_empty_cells(struct msi_shm_region *region) {
+    if (madvise(msi_shm_region_own_cells(region), sizeof(struct msi_cells), MADV_REMOVE)) return false;
+    region->small_held = region->big_held = false;
+    return true;
+}
+
+size_t msi_shm_region_share(const struct msi_shm_region *region) {
+    return cells_at(region->size) / (size_t)region->size;
+}
+
 int msi_shm_region_verify(struct msi_shm_region *region, uint64_t seq, uint64_t *differing) {
     uint64_t q = region->verified + 1;
     if (q + MSI_SLOTS <= seq) q = seq - MSI_SLOTS + 1; /* earlier slots are overwritten */
@@ -157,21 +188,35 @@ static bool is_awaited(const struct msi_shm_region *region, int rank) {
     return awaits == 0 || awaits == (uint64_t)region->rank + 1;
 }
 
-void msi_shm_region_wake(const struct msi_shm_region *region, bool announcement) {
+static bool awaits_finish(const struct msi_shm_region *region, int rank) {
+    return atomic_load_explicit(&region->areas[rank].awaits, memory_order_relaxed) == MSI_AWAITS_FINISH;
+}
+
+static void wake(const struct msi_shm_region *region, bool (*is_meant)(const struct msi_shm_region *, int)) {
     for (int i = 0; i < (region->size + 63) / 64; i++) {
         uint64_t bits = atomic_load_explicit(&region->head->asleep[i], memory_order_seq_cst);
         for (; bits; bits &= bits - 1) {
             int rank = i * 64 + __builtin_ctzll(bits);
             if (rank >= region->size || rank == region->rank) continue;
-            if (!announcement || is_awaited(region, rank)) msi_shm_region_signal(region, rank);
+            if (!is_meant || is_meant(region, rank)) msi_shm_region_signal(region, rank);
         }
     }
+}
+
+void msi_shm_region_wake(const struct msi_shm_region *region, bool announcement) {
+    wake(region, announcement ? is_awaited : NULL);
+}
+
+void msi_shm_region_wake_finish(const struct msi_shm_region *region) {
+    /* Rule 3: this rank has seen what the others sleep for. Pairs with the fence in msi_shm_region_asleep. */
+    atomic_thread_fence(memory_order_seq_cst);
+    wake(region, awaits_finish);
 }
 
 mst_status msi_shm_region_asleep(struct msi_shm_region *region, int awaits, int *descriptor) {
     mst_status st = region->wake_fd >= 0 ? MST_OK : make_wake_fd(region);
     if (st != MST_OK) return st;
-    atomic_store_explicit(&msi_shm_region_own(region)->awaits, (uint64_t)(awaits + 1), memory_order_relaxed);
+    atomic_store_explicit(&msi_shm_region_own(region)->awaits, (uint64_t)awaits, memory_order_relaxed);
     atomic_fetch_or_explicit(&region->head->asleep[region->rank / 64], (uint64_t)1 << region->rank % 64,
                              memory_order_seq_cst);
     /* Rule 3: the caller checks after this. Pairs with msi_shm_region_post. */

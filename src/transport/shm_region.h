@@ -8,14 +8,20 @@
  *                   calls: the signature of the operation in each slot, read only for error messages
  *                   filled, drained: the progress of this rank in a large operation
  *                   gave_up: the operation that it has given up, and why
+ *                   finished: the last operation that is over for this rank
  *                   left: it has destroyed the group; waits: it waits for others itself; cause: the
  *                   rank because of which its last call, perhaps in another group, has failed, or for
  *                   which it waits
- *                   cells: payloads that do not fit into a slot
  *   area of rank 1  …
+ *   links           for each pair of ranks: where their links are
+ *   cells of rank 0 payloads that do not fit into a slot
+ *   cells of rank 1 …
  *
- *  1. Each rank writes only its own area and its bit in head, and reads all areas. It checks values that it
- *     reads before it uses them as an index or a length.
+ * Areas are dense: a rank that reads the flags of all ranks touches few pages. The pages of cells exist only
+ * while they hold data, or may be used again soon (wireup/memory.h).
+ *
+ *  1. Each rank writes only its own area and cells, its offers in links and its bit in head, and reads all.
+ *     It checks values that it reads before it uses them as an index or a length.
  *  2. Operations are numbered from 1. A rank announces operation s in its slot s % MSI_SLOTS by a flag that
  *     holds the number and a signature of the call. A reader of the slot compares the signature, and the
  *     history of all earlier signatures, with its own.
@@ -23,6 +29,7 @@
  *     bit: either the sleeper sees the flag or the writer sees the bit. The loads acquire what was written
  *     before.
  *  4. Before a rank announces s, all ranks have begun s - MSI_SLOTS + 1, so that none still reads the slot.
+ *  5. A rank frees its cells only when all ranks have finished the last operation for which it used them.
  */
 #ifndef MSI_TRANSPORT_SHM_REGION_H
 #define MSI_TRANSPORT_SHM_REGION_H
@@ -90,12 +97,13 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these words");
 enum { MSI_GAVE_UP_ABORT = 0x7f, MSI_GAVE_UP_MESSAGE = 0x80 };
 _Static_assert((int)MST_STATUS_COUNT <= (int)MSI_GAVE_UP_ABORT, "no status is MSI_GAVE_UP_ABORT");
 
-/* The segment of a link to another rank. */
+/* What a rank tells another one about a link between them. */
 struct msi_offer {
-    _Atomic uint64_t where; /* pid << 32 | descriptor + 1; 0: none */
-    _Atomic uint64_t inode; /* valid if where is not 0; the descriptor may have been reused */
+    _Atomic uint64_t where;    /* the segment that it offers: pid << 32 | descriptor + 1; 0: none */
+    _Atomic uint64_t inode;    /* valid if where is not 0; the descriptor may have been reused */
+    _Atomic uint64_t accepted; /* 1: it has opened the link that the other rank offers */
 };
-_Static_assert(sizeof(struct msi_offer) == 16, "processes share these");
+_Static_assert(sizeof(struct msi_offer) == 24, "processes share these");
 
 enum { MSI_CMA_KINDS = 16 }; /* at least the number of kinds of operations */
 
@@ -114,17 +122,22 @@ struct msi_area {
     _Alignas(MSI_LINE) _Atomic uint64_t drained; /* number << 24 | rounds that this rank has read */
     _Alignas(MSI_LINE) _Atomic uint64_t wake_fd; /* pid << 32 | descriptor + 1 of this rank's pipe; 0: none */
     _Atomic uint64_t here;                       /* 1: this rank has opened the region */
-    _Atomic uint64_t awaits; /* while it sleeps: rank + 1 whose announcement it waits for; 0: any event */
-    _Alignas(MSI_LINE) struct msi_offer offers[MSI_SHM_REGION_CHANNELS][MSI_SHM_REGION_RANKS];
-    /* 1: has opened the link that the rank offers */
-    _Atomic uint64_t accepted[MSI_SHM_REGION_CHANNELS][MSI_SHM_REGION_RANKS];
+    /* While it sleeps: rank + 1 whose announcement it waits for, or MSI_AWAITS_FINISH; 0: any event. */
+    _Atomic uint64_t awaits;
     /* number << 32 | culprit + 1 << 8 | MSI_GAVE_UP_MESSAGE, for a message | status; 0: none;
      * MSI_GAVE_UP_ABORT instead of a status: it has aborted the group */
     _Alignas(MSI_LINE) _Atomic uint64_t gave_up;
-    _Atomic uint64_t left;  /* 1: this rank has destroyed the group */
-    _Atomic uint64_t waits; /* 1: this rank has been waiting for others for some time */
-    _Atomic uint64_t cause; /* msi_cause_word */
+    _Atomic uint64_t left;                        /* 1: this rank has destroyed the group */
+    _Atomic uint64_t waits;                       /* 1: this rank has been waiting for others for some time */
+    _Atomic uint64_t cause;                       /* msi_cause_word */
+    _Alignas(MSI_LINE) _Atomic uint64_t finished; /* this rank has finished all operations up to this one */
     _Alignas(MSI_LINE) struct msi_cma_side cma;
+};
+
+/* What a sleeping rank waits for: that rank 0 has finished an operation. */
+enum { MSI_AWAITS_FINISH = MSI_SHM_REGION_RANKS + 1 };
+
+struct msi_cells {
     _Alignas(4096) unsigned char small[MSI_SMALL_CELLS][MSI_SMALL_CELL];
     unsigned char big[MSI_BIG_CELLS];
 };
@@ -137,7 +150,7 @@ static inline uint64_t msi_cause_word(int rank, bool waits) {
 }
 
 struct msi_shm_region_header {
-    _Alignas(4096) uint64_t magic;
+    _Alignas(MSI_LINE) uint64_t magic;
     uint32_t size, padding[2];
     _Atomic uint64_t
         processors[MSI_SHM_REGION_PROCESSORS / 64]; /* one bit per processor that a rank may run on */
@@ -149,13 +162,17 @@ struct msi_shm_region {
     struct msi_list node; /* in the list of its world: wireup/endpoint.h */
     struct msi_shm_mapping *mapping;
     struct msi_shm_region_header *head;
-    struct msi_area *areas; /* by rank */
+    struct msi_area *areas;   /* by rank */
+    struct msi_offer *offers; /* see msi_shm_region_offer */
+    struct msi_cells *cells;  /* by rank */
     int rank, size;
     uint64_t seq;                   /* the last operation that this rank has announced */
     uint64_t synced;                /* all ranks have begun this operation */
     uint64_t verified;              /* up to this operation, the calls of all ranks match */
     uint32_t signatures[MSI_SLOTS]; /* of this rank's last operations */
     uint32_t history;               /* hash of the signatures of all its operations */
+    uint64_t cells_seq;             /* the last operation for which this rank has used its cells */
+    bool small_held, big_held;      /* its cells have pages */
     struct msi_big_use {
         uint64_t seq; /* the last operation that used this half of this rank's big cells */
         int reader;   /* the rank that reads them, or -1 for all */
@@ -181,6 +198,24 @@ void msi_shm_region_close(struct msi_shm_region *region);
 static inline struct msi_area *msi_shm_region_own(const struct msi_shm_region *region) {
     return &region->areas[region->rank];
 }
+static inline struct msi_cells *msi_shm_region_own_cells(const struct msi_shm_region *region) {
+    return &region->cells[region->rank];
+}
+/* What a rank tells another one about their link of that channel. */
+static inline struct msi_offer *msi_shm_region_offer(const struct msi_shm_region *region, int from,
+                                                     int channel, int to) {
+    size_t row =
+        (size_t)to * MSI_SHM_REGION_CHANNELS + (size_t)channel; /* few pages for to, which polls it */
+    return &region->offers[row * (size_t)region->size + (size_t)from];
+}
+
+/* Have all other ranks finished operation seq? */
+bool msi_shm_region_is_finished(const struct msi_shm_region *region, uint64_t seq);
+/* Frees the pages of this rank's cells, which no rank reads. The next use allocates them again. False: the
+ * kernel cannot free them. */
+bool msi_shm_region_empty_cells(struct msi_shm_region *region);
+/* This rank's share of the bytes without cells. */
+size_t msi_shm_region_share(const struct msi_shm_region *region);
 
 /*
  * Slow path of msi_shm_region_wake_all. announcement: skips ranks that wait for another rank's announcement.
@@ -236,6 +271,13 @@ static inline bool msi_shm_region_begun(const struct msi_shm_region *region, int
     return (int32_t)((uint32_t)(flag >> 32) - (uint32_t)seq) >= 0;
 }
 
+/* This rank, which is rank 0, has finished an operation: wakes the ranks with MSI_AWAITS_FINISH. */
+void msi_shm_region_wake_finish(const struct msi_shm_region *region);
+/* This rank has finished operation seq. Wakes nobody; msi_shm_region_is_finished reads it. */
+static inline void msi_shm_region_finish(const struct msi_shm_region *region, uint64_t seq) {
+    atomic_store_explicit(&msi_shm_region_own(region)->finished, seq, memory_order_release);
+}
+
 /* Has a counter reached value? Pairs with msi_shm_region_post. */
 static inline bool msi_shm_region_reached(const _Atomic uint64_t *word, uint64_t value) {
     return atomic_load_explicit(word, memory_order_acquire) >= value;
@@ -257,9 +299,9 @@ bool msi_shm_region_may_announce(struct msi_shm_region *region, uint64_t seq);
 int msi_shm_region_verify(struct msi_shm_region *region, uint64_t seq, uint64_t *differing);
 
 /*
- * To sleep: call asleep, check once more, poll the descriptor, call awake. A rank that waits only for
- * announcements of other ranks passes one of them as awaits; announcements of the others do not wake it then.
- * Otherwise awaits is -1.
+ * To sleep: call asleep, check once more, poll the descriptor, call awake. awaits is 0, or is written into
+ * msi_area.awaits by a rank that waits only for announcements of other ranks: then the announcements of the
+ * others do not wake it, or with MSI_AWAITS_FINISH none does.
  */
 mst_status msi_shm_region_asleep(struct msi_shm_region *region, int awaits, int *descriptor);
 void msi_shm_region_awake(struct msi_shm_region *region);

@@ -20,6 +20,7 @@ mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, 
     pthread_mutex_init(&endpoint->lock, NULL);
     pthread_mutex_init(&endpoint->regions_lock, NULL);
     msi_list_init(&endpoint->regions);
+    msi_memory_init(&endpoint->memory);
     return MST_OK;
 }
 
@@ -72,6 +73,7 @@ void msi_endpoint_close(struct msi_endpoint *endpoint) {
     msi_auth_end(&endpoint->auth);
     pthread_mutex_destroy(&endpoint->lock);
     pthread_mutex_destroy(&endpoint->regions_lock);
+    msi_memory_close(&endpoint->memory);
     free(endpoint->ports);
     endpoint->ports = NULL;
 }

@@ -14,6 +14,7 @@
 #include "os/wait.h"
 #include "store/store.h"
 #include "transport/listener.h"
+#include "wireup/memory.h"
 
 #include <pthread.h>
 
@@ -30,13 +31,14 @@ struct msi_endpoint {
     int *ports;                   /* by global rank; 0: not known yet */
     uint64_t tuning;              /* msi_tuning_hash of this rank */
     struct msi_auth auth;
+    struct msi_memory memory;     /* that this rank shares with others of its host */
     pthread_mutex_t regions_lock; /* of what follows */
     struct msi_list regions;      /* the open shared regions of the world's communicators */
     uint64_t cause;               /* msi_cause_word of this rank … */
     bool recovers;                /* … and the bit for it */
 };
 
-/* The strings are borrowed. The owner sets auth afterwards, with msi_auth_init. */
+/* The strings are borrowed. The owner sets auth afterwards, with msi_auth_init, and the limit of memory. */
 mst_status msi_endpoint_init(struct msi_endpoint *endpoint, int rank, int size, const char *prefix,
                              const char *address, uint64_t tuning);
 void msi_endpoint_close(struct msi_endpoint *endpoint);

@@ -61,6 +61,23 @@ static mst_status publish(struct msi_comm *comm, const struct msi_wait *wait, co
     return st;
 }
 
+static bool empty_cells(struct msi_held *held) {
+    const struct msi_peers *peers = msi_container(held, struct msi_peers, cells);
+    struct msi_shm_region *region = peers->region;
+    return msi_list_empty(&peers->comm->ops.queue) && msi_shm_region_is_finished(region, region->cells_seq) &&
+           msi_shm_region_empty_cells(region);
+}
+
+void msi_peers_hold_more(struct msi_peers *peers, bool small, bool big) {
+    struct msi_shm_region *region = peers->region;
+    region->small_held |= small;
+    region->big_held |= big;
+    msi_memory_hold(&peers->cells,
+                    (region->small_held ? sizeof region->cells->small : 0) +
+                        (region->big_held ? sizeof region->cells->big : 0),
+                    true);
+}
+
 mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait *wait) {
     struct msi_comm *comm = peers->comm;
     char offer[MSI_SHM_REGION_OFFER_MAX], found[MSI_SHM_REGION_OFFER_MAX] = "";
@@ -83,6 +100,8 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
         msi_shm_region_close(own);
     if (!peers->region) return st;
     msi_endpoint_add_region(comm->config.endpoint, peers->region);
+    msi_memory_keep(&comm->config.endpoint->memory, msi_shm_region_share(peers->region));
+    peers->cells = (struct msi_held){.comm = comm, .empty = empty_cells};
     if (st == MST_OK && local > 1) msi_shm_region_arrive(peers->region);
     return st;
 }
@@ -114,7 +133,11 @@ void msi_peers_leave(const struct msi_peers *peers) {
 }
 
 void msi_peers_close(struct msi_peers *peers) {
-    if (peers->region) msi_endpoint_remove_region(peers->comm->config.endpoint, peers->region);
+    if (peers->region) {
+        msi_endpoint_remove_region(peers->comm->config.endpoint, peers->region);
+        msi_memory_release(&peers->cells);
+        msi_memory_unkeep(&peers->comm->config.endpoint->memory, msi_shm_region_share(peers->region));
+    }
     msi_shm_region_close(peers->region); /* late ranks find it in the others, or make a new one */
 }
 

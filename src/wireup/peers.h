@@ -11,13 +11,16 @@
 #define MSI_WIREUP_PEERS_H
 
 #include "comm/comm_internal.h"
+#include "transport/shm_region.h"
+#include "wireup/memory.h"
 
 struct msi_peers {
     struct msi_comm *comm;
     /* of this host; NULL before it was opened, and for the only rank of one of several hosts */
     struct msi_shm_region *region;
-    bool made;     /* this rank has made the region */
-    bool all_here; /* all ranks of this host have opened the region */
+    struct msi_held cells; /* of this rank, in the region */
+    bool made;             /* this rank has made the region */
+    bool all_here;         /* all ranks of this host have opened the region */
 };
 
 /* Opens the region of this host, as far as it is not open. May block until wait ends. */
@@ -25,6 +28,18 @@ mst_status msi_peers_open_region(struct msi_peers *peers, const struct msi_wait 
 /* All ranks of this host have opened the region: deletes its key, and counts the processors that they have
  * together. */
 void msi_peers_set_all_here(struct msi_peers *peers);
+/* Called before this rank uses its cells in operation seq of the region. */
+void msi_peers_hold_more(struct msi_peers *peers, bool small, bool big);
+static inline void msi_peers_hold_small(struct msi_peers *peers, uint64_t seq) {
+    struct msi_shm_region *region = peers->region;
+    region->cells_seq = seq;
+    if (!region->small_held) msi_peers_hold_more(peers, true, false);
+}
+static inline void msi_peers_hold_big(struct msi_peers *peers, uint64_t seq) {
+    struct msi_shm_region *region = peers->region;
+    region->cells_seq = seq;
+    if (!region->big_held) msi_peers_hold_more(peers, false, true);
+}
 /* Tells the ranks of this host that this one has destroyed the group. Twice is harmless. */
 void msi_peers_leave(const struct msi_peers *peers);
 /* Closes the region. Ranks of this host that have not opened it yet may still do so. */

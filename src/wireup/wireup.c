@@ -25,15 +25,30 @@ static void wake(void *arg) {
     msi_shm_region_wake_rank(w->region, w->slot);
 }
 
+static bool hold(void *arg, size_t bytes, bool must) {
+    struct msi_wireup *w = arg;
+    return msi_memory_hold(&w->pages, bytes, must);
+}
+
+static bool empty(struct msi_held *held) {
+    return msi_link_shm_empty(msi_container(held, struct msi_wireup, pages)->link);
+}
+
 static mst_status open_shm(const struct msi_peers *peers, int slot, int side, struct msi_wireup *w) {
     w->region = peers->region;
     w->slot = slot;
     mst_status st = msi_link_open_shm(w->memory.base, side, wake, w, &w->link);
-    if (st != MST_OK) msi_segment_close(&w->memory);
-    if (st == MST_OK) msi_link_shm_team(w->link, peers->comm->config.team);
-    if (st == MST_OK) msi_link_shm_cma(w->link, msi_comm_cma_mode(peers->comm));
-    if (st == MST_OK && peers->comm->ranks.oversubscribed) msi_link_shm_widen(w->link);
-    return st;
+    if (st != MST_OK) {
+        msi_segment_close(&w->memory);
+        return st;
+    }
+    w->pages = (struct msi_held){.comm = peers->comm, .empty = empty};
+    msi_memory_keep(&peers->comm->config.endpoint->memory, MSI_LINK_SHM_REST);
+    msi_link_shm_limit(w->link, hold);
+    msi_link_shm_team(w->link, peers->comm->config.team);
+    msi_link_shm_cma(w->link, msi_comm_cma_mode(peers->comm));
+    if (peers->comm->ranks.oversubscribed) msi_link_shm_widen(w->link);
+    return MST_OK;
 }
 
 /* Makes the link's memory and writes into the region where it is. */
@@ -42,7 +57,7 @@ static mst_status offer(struct msi_peers *peers, int slot, enum msi_channel chan
     if (st == MST_OK) st = open_shm(peers, slot, 0, w);
     if (st != MST_OK) return fail(w, st);
     uint64_t where = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)(w->memory.fd + 1);
-    struct msi_offer *own = &msi_shm_region_own(peers->region)->offers[channel][slot];
+    struct msi_offer *own = msi_shm_region_offer(peers->region, peers->region->rank, channel, slot);
     atomic_store_explicit(&own->inode, msi_segment_inode(&w->memory), memory_order_relaxed);
     msi_shm_region_post(peers->region, &own->where, where); /* read by accept, with inode */
     return MST_OK;
@@ -50,7 +65,7 @@ static mst_status offer(struct msi_peers *peers, int slot, enum msi_channel chan
 
 static mst_status accept(struct msi_peers *peers, int slot, enum msi_channel channel, struct msi_wireup *w) {
     struct msi_shm_region *region = peers->region;
-    const struct msi_offer *found = &region->areas[slot].offers[channel][region->rank];
+    const struct msi_offer *found = msi_shm_region_offer(region, slot, channel, region->rank);
     uint64_t where = atomic_load_explicit(&found->where, memory_order_acquire); /* from offer, with inode */
     uint64_t inode = atomic_load_explicit(&found->inode, memory_order_relaxed);
     if (where == 0) return MST_OK;
@@ -59,16 +74,16 @@ static mst_status accept(struct msi_peers *peers, int slot, enum msi_channel cha
     if (st == MST_OK) st = open_shm(peers, slot, 1, w);
     if (st != MST_OK) return fail(w, st);
     w->open = true;
-    msi_shm_region_post(region, &msi_shm_region_own(region)->accepted[channel][slot],
-                        1); /* read by is_accepted */
+    /* Read by is_accepted. */
+    msi_shm_region_post(region, &msi_shm_region_offer(region, region->rank, channel, slot)->accepted, 1);
     return MST_OK;
 }
 
 static bool is_accepted(const struct msi_peers *peers, int slot, enum msi_channel channel) {
     const struct msi_shm_region *region = peers->region;
     /* From accept. */
-    return atomic_load_explicit(&region->areas[slot].accepted[channel][region->rank], memory_order_acquire) !=
-           0;
+    return atomic_load_explicit(&msi_shm_region_offer(region, slot, channel, region->rank)->accepted,
+                                memory_order_acquire) != 0;
 }
 
 /* The connections are there: they become the link. */
@@ -135,7 +150,7 @@ bool msi_wireup_offered(const struct msi_peers *peers, int rank, enum msi_channe
     int slot = peers->comm->ranks.slots[rank];
     if (!peers->region || slot < 0) return false;
     const struct msi_shm_region *region = peers->region;
-    return atomic_load_explicit(&region->areas[slot].offers[channel][region->rank].where,
+    return atomic_load_explicit(&msi_shm_region_offer(region, slot, channel, region->rank)->where,
                                 memory_order_relaxed) != 0;
 }
 
@@ -144,6 +159,10 @@ int msi_wireup_descriptor(const struct msi_wireup *w, short *events) {
 }
 
 void msi_wireup_close(struct msi_wireup *w) {
+    if (w->pages.comm) {
+        msi_memory_release(&w->pages);
+        msi_memory_unkeep(&w->pages.comm->config.endpoint->memory, MSI_LINK_SHM_REST);
+    }
     if (w->link) w->link->ops->close(w->link);
     msi_sockets_free(w->sockets);
     if (w->memory.base) msi_segment_close(&w->memory);

@@ -25,6 +25,7 @@ struct msi_wireup {
     int64_t look_at;                     /* … which is then; see os/clock.h */
     struct msi_sockets *sockets;         /* connections that are being made; NULL: none */
     struct msi_segment memory;           /* the link's */
+    struct msi_held pages;               /* of the ring on which this rank sends */
     const struct msi_shm_region *region; /* where the other rank sleeps … */
     int slot;                            /* … with this number */
 };

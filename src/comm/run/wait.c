@@ -39,6 +39,9 @@ enum {
     ASK_MOST_NS = 200000000, /* between later ones */
     LONG_NS = 400000000,     /* after that the store is asked whether the other ranks can still arrive */
     TELL_MS = 200,
+    /* Among so many ranks, watching the processes takes longer than most waits: only later ones do that. */
+    MANY = 32,
+    WATCH_NS = 100000000,
 };
 
 /* Does the operation still need that rank? */
@@ -347,27 +350,31 @@ static bool look_around(struct msi_comm *comm, struct msi_idle *idle, int64_t no
     return ends;
 }
 
-static mst_status watch_peers(struct msi_comm *comm) {
-    size_t n = MSI_POLL_FIRST_PEER + (size_t)comm->size + (size_t)comm->traits.max_fds;
+static mst_status make_fds(struct msi_comm *comm) {
+    size_t n = (size_t)comm->size + 1 + (size_t)comm->traits.max_fds;
     struct pollfd *fds = malloc(n * sizeof *fds);
     if (!fds) return msi_fail_memory();
     for (size_t i = 0; i < n; i++) fds[i] = (struct pollfd){-1, POLLIN, 0};
+    comm->waiting.fds = fds;
+    return MST_OK;
+}
+
+static void watch_peers(struct msi_comm *comm) {
     const int *pids = comm->ranks.pids;
     for (int r = 0; r < comm->size; r++) {
-        struct pollfd *p = &fds[MSI_POLL_FIRST_PEER + r];
+        struct pollfd *p = &comm->waiting.fds[r];
         if (comm->ranks.slots[r] < 0 || pids[r] == pids[comm->rank]) continue;
         p->fd = msi_pidfd_open(pids[r]);
         if (p->fd < 0 && errno == ESRCH) p->events = 0; /* it has ended, see msi_comm_has_ended */
     }
-    comm->waiting.fds = fds;
-    return MST_OK;
+    comm->waiting.watches = true;
 }
 
 void msi_comm_stop_watching(struct msi_comm *comm) {
     struct pollfd *fds = comm->waiting.fds;
     if (!fds) return;
     for (int r = 0; r < comm->size; r++)
-        if (fds[MSI_POLL_FIRST_PEER + r].fd >= 0) msi_pidfd_close(fds[MSI_POLL_FIRST_PEER + r].fd);
+        if (fds[r].fd >= 0) msi_pidfd_close(fds[r].fd);
     free(fds);
 }
 
@@ -375,7 +382,7 @@ void msi_comm_stop_watching(struct msi_comm *comm) {
 static bool somebody_ended(struct msi_comm *comm) {
     bool any = false;
     for (int r = 0; r < comm->size; r++) {
-        struct pollfd *p = &comm->waiting.fds[MSI_POLL_FIRST_PEER + r];
+        struct pollfd *p = &comm->waiting.fds[r];
         if (p->fd < 0 || !p->revents) continue;
         msi_pidfd_close(p->fd);
         *p = (struct pollfd){-1, 0, 0};
@@ -416,10 +423,15 @@ static int64_t yield_by_clock_ns(const struct msi_comm *comm) {
 }
 
 static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct msi_idle *idle) {
-    struct pollfd *fds = comm->waiting.fds;
-    int n = MSI_POLL_FIRST_PEER + comm->size;
-    fds[MSI_POLL_CANCEL].fd = msi_cancel_fd(work->wait.cancel);
-    n += comm->engine->poll_fds(comm, fds + n);
+    struct pollfd *fds = comm->waiting.fds + comm->size;
+    fds->fd = msi_cancel_fd(work->wait.cancel);
+    int n = 1 + comm->engine->poll_fds(comm, fds + 1);
+    bool watches = comm->size < MANY || msi_now() - idle->since >= WATCH_NS;
+    if (watches && !comm->waiting.watches) watch_peers(comm);
+    if (watches) {
+        fds = comm->waiting.fds;
+        n += comm->size;
+    }
     int64_t left = msi_ms_until(work->wait.deadline);
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
     struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
@@ -428,7 +440,7 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
     ppoll(fds, (nfds_t)n, &time, NULL);
     msi_comm_lock(comm);
     comm->waiting.sleeping = false;
-    if (somebody_ended(comm)) idle->asked = 0;
+    if (watches && somebody_ended(comm)) idle->asked = 0;
     idle->sleep_ms = most * 2 < SLEEP_MOST_MS ? most * 2 : SLEEP_MOST_MS;
 }
 
@@ -441,7 +453,7 @@ static void sleep_idle(struct msi_comm *comm, struct msi_idle *idle) {
         pause_a_little(comm, true);
         return;
     }
-    if (!comm->waiting.fds && watch_peers(comm) != MST_OK) return;
+    if (!comm->waiting.fds && make_fds(comm) != MST_OK) return;
     if (engine->sleep_begin && !engine->sleep_begin(comm, work)) {
         pause_a_little(comm, true);
         return;

@@ -477,7 +477,7 @@ static bool sleep_begin(struct msi_comm *comm, const struct mst_work *work) {
     int wake_fd;
     (void)work;
     if (!native->peers.region) return true;
-    if (msi_shm_region_asleep(native->peers.region, -1, &wake_fd) != MST_OK) return false;
+    if (msi_shm_region_asleep(native->peers.region, 0, &wake_fd) != MST_OK) return false;
     accept_links(comm);
     return true;
 }

@@ -55,12 +55,12 @@ static struct chunk chunk_at(const struct msi_shm_coll *coll, uint32_t round) {
 }
 
 static unsigned char *stage_cell(const struct msi_shm_coll *coll, int rank, uint32_t round) {
-    return coll->region->areas[rank].big + round % 2 * coll->chunk;
+    return coll->region->cells[rank].big + round % 2 * coll->chunk;
 }
 
 static unsigned char *result_cell(const struct msi_shm_coll *coll, int rank, uint32_t round) {
     size_t most = coll->chunk / (size_t)coll->region->size + 2 * (grain(coll) * coll->in.element);
-    return coll->region->areas[rank].big + 2 * coll->chunk + round % 2 * most;
+    return coll->region->cells[rank].big + 2 * coll->chunk + round % 2 * most;
 }
 
 /* A range of a chunk, in elements from its begin, for one of the threads that share the round. */
@@ -283,6 +283,7 @@ static enum msi_advance meet_all(struct msi_shm_coll *coll) {
     coll->phase = MSI_MOVE;
     coll->peer = 0;
     if (direct) return MSI_MOVED;
+    msi_peers_hold_big(&msi_native(coll->work->comm)->peers, coll->seq);
     for (int half = 0; half < MSI_BIG_HALVES; half++)
         coll->region->big_use[half] = (struct msi_big_use){.seq = coll->seq, .reader = -1};
     return MSI_MOVED;

@@ -141,7 +141,7 @@ static void skip(struct msi_comm *comm, const struct msi_op *op) {
 }
 
 /* The first operation is over only when all ranks have begun theirs: they have the region open then. */
-static enum msi_advance step(struct mst_work *work) {
+static enum msi_advance advance_one(struct mst_work *work) {
     struct msi_shm_coll *coll = msi_shm_coll_of(work);
     struct msi_peers *peers = &msi_native(work->comm)->peers;
     if (work->seq == 0) { /* it has not begun */
@@ -160,6 +160,12 @@ static enum msi_advance step(struct mst_work *work) {
     if (msi_shm_missing(coll->region, coll->seq, NULL, 0)) return MSI_BLOCKED;
     msi_peers_set_all_here(peers);
     return MSI_DONE;
+}
+
+static enum msi_advance step(struct mst_work *work) {
+    enum msi_advance got = advance_one(work);
+    if (got == MSI_DONE) msi_shm_end(work->comm, &work->op, work->seq);
+    return got;
 }
 
 /* Leaves a barrier. If it is not announced yet, that is done before the next operation. */
@@ -387,16 +393,22 @@ static void accept_links(struct msi_comm *comm) {
 }
 
 /*
- * In a barrier that this rank has announced, a rank that has not arrived yet; else -1. The last by number:
- * ranks tend to arrive in order, and then no rank is woken before all have arrived.
+ * What a rank in a barrier that it has announced waits for, as msi_area.awaits; 0: any event. It is a rank
+ * that has not arrived yet, the last by number: ranks tend to arrive in order, and then no rank is woken
+ * before all have arrived. Among many ranks only rank 0 does that, also in other small collectives in which
+ * all wait for all, and wakes the others when all have arrived: else all would wake whenever the one that
+ * they await arrives.
  */
 static int awaited(const struct msi_comm *comm, const struct mst_work *work) {
-    if (!work || work->op.desc.kind != MST_KIND_BARRIER || work->seq == 0) return -1;
+    if (!work || msi_op_is_message(&work->op) || work->seq == 0) return 0;
     const struct msi_shm_coll *coll = msi_shm_coll_of(work);
-    if (coll->phase != MSI_MOVE || !msi_list_empty(&comm->ops.messages)) return -1;
+    bool led = msi_shm_is_led(comm, &work->op);
+    if (!led && work->op.desc.kind != MST_KIND_BARRIER) return 0;
+    if (coll->phase != MSI_MOVE || coll->drained || !msi_list_empty(&comm->ops.messages)) return 0;
+    if (led && comm->rank) return MSI_AWAITS_FINISH;
     for (int r = comm->size - 1; r >= 0; r--)
-        if (r != comm->rank && !msi_shm_region_begun(coll->region, r, work->seq)) return r;
-    return -1;
+        if (r != comm->rank && !msi_shm_region_begun(coll->region, r, work->seq)) return r + 1;
+    return 0;
 }
 
 static bool sleep_begin(struct msi_comm *comm, const struct mst_work *work) {

@@ -54,7 +54,7 @@ static uint32_t cells(const struct msi_shm_coll *coll) {
     return (uint32_t)(MSI_BIG_HALF / (coll->chunk * msi_shm_blocks(coll)));
 }
 static unsigned char *cell_of(const struct msi_shm_coll *coll, int rank, uint32_t round) {
-    return coll->region->areas[rank].big + coll->seq % MSI_BIG_HALVES * MSI_BIG_HALF +
+    return coll->region->cells[rank].big + coll->seq % MSI_BIG_HALVES * MSI_BIG_HALF +
            round % cells(coll) * coll->chunk * msi_shm_blocks(coll);
 }
 
@@ -83,7 +83,9 @@ static void fill(const struct msi_shm_coll *coll, unsigned char *cell, size_t st
 
 /* Writes the lengths of the blocks into the small cell, where readers compare them. */
 static void tell_lengths(const struct msi_shm_coll *coll) {
-    uint64_t *lens = (uint64_t *)(void *)msi_shm_region_own(coll->region)->small[coll->seq % MSI_SMALL_CELLS];
+    msi_peers_hold_small(&msi_native(coll->work->comm)->peers, coll->seq);
+    uint64_t *lens =
+        (uint64_t *)(void *)msi_shm_region_own_cells(coll->region)->small[coll->seq % MSI_SMALL_CELLS];
     for (int r = 0; r < coll->region->size; r++) lens[r] = msi_block_len(&coll->in, r);
 }
 
@@ -112,15 +114,18 @@ bool msi_shm_big_free(const struct msi_shm_region *region) {
 }
 
 static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
-    struct msi_area *own = msi_shm_region_own(coll->region);
+    struct msi_peers *peers = &msi_native(coll->work->comm)->peers;
+    struct msi_cells *own = msi_shm_region_own_cells(coll->region);
     switch (coll->mode) {
     case MSI_SLOT_INLINE:
         fill(coll, slot->bytes, coll->in.each, 0, coll->in.each);
         break;
     case MSI_SLOT_SMALL:
+        msi_peers_hold_small(peers, coll->seq);
         fill(coll, own->small[coll->seq % MSI_SMALL_CELLS], coll->in.each, 0, coll->in.each);
         break;
     case MSI_SLOT_BIG:
+        msi_peers_hold_big(peers, coll->seq);
         if (coll->parts && coll->uneven) tell_lengths(coll);
         fill(coll, cell_of(coll, coll->region->rank, 0), coll->chunk, 0, coll->chunk);
         coll->region->big_use[coll->seq % MSI_BIG_HALVES] =
@@ -209,14 +214,14 @@ static size_t expected(const struct msi_shm_coll *coll, int rank) {
 static bool lengths_agree(struct msi_shm_coll *coll, int rank) {
     if (!coll->parts || !coll->uneven || coll->src_rank >= 0) return true;
     const uint64_t *lens =
-        (const uint64_t *)(const void *)coll->region->areas[rank].small[coll->seq % MSI_SMALL_CELLS];
+        (const uint64_t *)(const void *)coll->region->cells[rank].small[coll->seq % MSI_SMALL_CELLS];
     return lens[coll->region->rank] == expected(coll, rank);
 }
 
 /* The address of the data that a rank has published for this rank in a complete round; NULL if it is
  * invalid. */
 static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
-    const struct msi_area *area = &coll->region->areas[rank];
+    const struct msi_cells *theirs = &coll->region->cells[rank];
     const struct msi_slot *slot = msi_shm_slot(coll, rank);
     size_t len = expected(coll, rank), part = msi_shm_part(coll, rank, coll->region->rank);
     const char *base;
@@ -224,7 +229,7 @@ static const char *source(struct msi_shm_coll *coll, int rank, uint32_t round) {
     case MSI_SLOT_INLINE:
         return len * (part + 1) <= MSI_SLOT_PAYLOAD ? (const char *)slot->bytes + part * len : NULL;
     case MSI_SLOT_SMALL:
-        base = (const char *)area->small[coll->seq % MSI_SMALL_CELLS];
+        base = (const char *)theirs->small[coll->seq % MSI_SMALL_CELLS];
         return len * (part + 1) <= MSI_SMALL_CELL ? base + part * len : NULL;
     case MSI_SLOT_BIG:
         return (const char *)cell_of(coll, rank, round) + part * coll->chunk;

@@ -120,6 +120,21 @@ bool msi_shm_finish_now(struct msi_comm *comm, const struct msi_op *op);
 /* Continues the region's last operation, which msi_shm_begin_now has begun, as an exchange. */
 void msi_shm_resume(struct msi_shm_coll *coll);
 
+/* Does rank 0 wake the others when the operation is over? Not if it waits then for what they do when they are
+ * awake. */
+enum { MSI_SHM_LED_FROM = 32 };
+static inline bool msi_shm_is_led(const struct msi_comm *comm, const struct msi_op *op) {
+    const struct msi_shm_shape *shape = &msi_shm_shapes[op->desc.kind];
+    return comm->size >= MSI_SHM_LED_FROM && !shape->src_is_root && !shape->dst_is_root &&
+           msi_op_bytes(op) <= MSI_SLOT_PAYLOAD && msi_shm_suits_now(comm, op);
+}
+/* This rank has finished operation seq. */
+static inline void msi_shm_end(const struct msi_comm *comm, const struct msi_op *op, uint64_t seq) {
+    const struct msi_shm_region *region = msi_native(comm)->peers.region;
+    msi_shm_region_finish(region, seq);
+    if (comm->rank == 0 && msi_shm_is_led(comm, op)) msi_shm_region_wake_finish(region);
+}
+
 /* Ranks that have not begun the operation: writes at most max and returns how many there are. */
 int msi_shm_missing(const struct msi_shm_region *region, uint64_t seq, int *ranks, int max);
 

@@ -102,7 +102,7 @@ static inline void fetch_cell(const unsigned char *cell, size_t bytes) {
 }
 
 bool msi_shm_begin_now(struct msi_comm *comm, const struct msi_op *op) {
-    const struct msi_native *native = msi_native(comm);
+    struct msi_native *native = msi_native(comm);
     struct small s = view(comm, op);
     struct msi_shm_region *region = s.region;
     if (!native->peers.all_here || native->pending.n) return false;
@@ -111,26 +111,27 @@ bool msi_shm_begin_now(struct msi_comm *comm, const struct msi_op *op) {
     if (seq >= region->synced + MSI_SLOTS && !msi_shm_region_may_announce(region, seq)) return false;
     enum msi_slot_mode mode = MSI_SLOT_NOTHING;
     struct msi_area *own = msi_shm_region_own(region);
+    struct msi_cells *cells = msi_shm_region_own_cells(region);
     size_t all = s.parts && region->size > 1 ? s.each * (size_t)(region->size - 1) : s.each;
     if (publishes(&s)) {
         bool fits = all <= MSI_SLOT_PAYLOAD;
         if (!fits && msi_shm_shares_input(op, region, &(struct msi_arena_ref){.number = 0})) return false;
         mode = fits ? MSI_SLOT_INLINE : MSI_SLOT_SMALL;
-        put(&s, fits ? own->slots[seq % MSI_SLOTS].bytes : own->small[seq % MSI_SMALL_CELLS]);
+        if (!fits) msi_peers_hold_small(&native->peers, seq);
+        put(&s, fits ? own->slots[seq % MSI_SLOTS].bytes : cells->small[seq % MSI_SMALL_CELLS]);
     }
     msi_shm_announce_call(region, mode, &op->signature, op->hash);
-    if (mode == MSI_SLOT_SMALL) fetch_cell(own->small[(seq + 1) % MSI_SMALL_CELLS], all);
+    if (mode == MSI_SLOT_SMALL) fetch_cell(cells->small[(seq + 1) % MSI_SMALL_CELLS], all);
     return true;
 }
 
 /* The data that another rank has published for this rank; NULL: it is not in a slot or a small cell. */
 static const unsigned char *find(const struct small *s, uint64_t seq, int rank) {
-    const struct msi_area *area = &s->region->areas[rank];
-    const struct msi_slot *slot = &area->slots[seq % MSI_SLOTS];
+    const struct msi_slot *slot = &s->region->areas[rank].slots[seq % MSI_SLOTS];
     size_t at = part(s, rank, s->region->rank) * s->each;
     if (slot->mode == MSI_SLOT_INLINE) return at + s->each <= MSI_SLOT_PAYLOAD ? slot->bytes + at : NULL;
     if (slot->mode != MSI_SLOT_SMALL || at + s->each > MSI_SMALL_CELL) return NULL;
-    return area->small[seq % MSI_SMALL_CELLS] + at;
+    return s->region->cells[rank].small[seq % MSI_SMALL_CELLS] + at;
 }
 
 /* Spins until the rank has announced the same call. False: it is late, or has made another call. */
@@ -142,7 +143,7 @@ static inline bool meets(const struct small *s, uint64_t seq, int rank, uint32_t
     }
 }
 
-bool msi_shm_finish_now(struct msi_comm *comm, const struct msi_op *op) {
+static inline bool finish_small(struct msi_comm *comm, const struct msi_op *op) {
     struct small s = view(comm, op);
     struct msi_shm_region *region = s.region;
     uint64_t seq = region->seq;
@@ -167,4 +168,11 @@ bool msi_shm_finish_now(struct msi_comm *comm, const struct msi_op *op) {
     s.shm->sources[region->rank] = own_input(&s);
     msi_shm_reduce_op(op, region, s.shm->sources, op->desc.out, NULL, op->desc.count);
     return true;
+}
+
+bool msi_shm_finish_now(struct msi_comm *comm, const struct msi_op *op) {
+    bool done = finish_small(comm, op);
+    const struct msi_shm_region *region = msi_native(comm)->peers.region;
+    if (done) msi_shm_end(comm, op, region->seq);
+    return done;
 }
