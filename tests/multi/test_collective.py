@@ -24,6 +24,11 @@ class OneHost(CollectiveTest):
         out = self.run_suite(4, "--soak", 3, "--seed", 77)
         self.assertRegex(out, r"soak: \d+ cases in .* calls per second")
 
+    def test_large_in_place(self):
+        """A rank does not overwrite a round of an all_to_all that it has not published."""
+        status, out = self.run_tool("bench", "all_to_all", "--backend", "native", "-n", 2, "--bytes", "64M", "--seconds", 0.05)
+        self.assertEqual(status, 0, out)
+
 
 class BlockingMessages(CollectiveTest):
     """Blocking messages in a program without works, which use a fast path."""

@@ -375,9 +375,18 @@ static enum msi_advance drain_round(struct msi_shm_coll *coll) {
     return end_rounds(coll, 1);
 }
 
+/* How many rounds this rank may read: an all_to_all in place overwrites the rounds that it has not filled. */
+static uint32_t readable(const struct msi_shm_coll *coll) {
+    bool all_to_all = coll->parts && coll->src_rank < 0 && !coll->work->op.reducer;
+    bool limited = all_to_all && coll->mode == MSI_SLOT_BIG && coll->filled < coll->rounds;
+    uint32_t end = limited && coll->filled < coll->to_drain ? coll->filled : coll->to_drain;
+    return end > coll->drained ? end - coll->drained : 0;
+}
+
 /* Reads the rounds that all source ranks have filled. The first round is read alone: it meets the ranks. */
 static enum msi_advance drain_rounds(struct msi_shm_coll *coll) {
-    uint32_t n = coll->drained ? batch(coll, coll->to_drain - coll->drained) : 1;
+    uint32_t n = coll->drained ? batch(coll, readable(coll)) : 1;
+    if (n == 0) return MSI_BLOCKED;
     for (int i = 1; n > 1 && i <= n_sources(coll); i++)
         while (n > 1 && !has_filled(coll, source_rank(coll, i), coll->drained + n - 1)) n--;
     if (n < 2) return drain_round(coll);
