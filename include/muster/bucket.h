@@ -53,7 +53,8 @@ typedef struct mst_tensor {
     MST_OPTION(bool sum);                  /* sums instead of averages */                                    \
     MST_OPTION(bool deterministic);        /* as in mst_call */                                              \
     MST_OPTION(mst_group *group);          /* NULL: the default world */                                     \
-    MST_OPTION(int timeout_ms);            /* of creation and of each reduction; 0: the group's */
+    MST_OPTION(int timeout_ms);            /* of creation and of each reduction; 0: the group's */           \
+    MST_OPTION(mst_quantize quantize);     /* as in mst_call; all tensors are f32, f16 or bf16 */
 typedef struct mst_bucket_options {
     mst_bucket_options_fields
 } mst_bucket_options;

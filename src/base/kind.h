@@ -59,7 +59,7 @@ enum msi_kind msi_kind_find(const char *name);
 double msi_bus_factor(enum msi_share share, int n);
 
 /* Operations as bytes, in signatures and records: user-defined ones by the order of their creation. */
-enum { MSI_OP_BYTE_USER = 32 };
+enum { MSI_OP_BYTE_Q8 = 16, MSI_OP_BYTE_USER = 32 }; /* Q8: added, the call quantises */
 static inline unsigned char msi_op_byte(int op) {
     enum { FIRST = 1 << 16 }; /* MST_OP_USER */
     return (unsigned char)(op < FIRST ? op : MSI_OP_BYTE_USER + (op - FIRST) % (256 - MSI_OP_BYTE_USER));

@@ -14,9 +14,10 @@
 /* The rank, the options and the tensors, each on a line. */
 static void write_list(const mst_bucket_reducer *r, struct msi_buf *out) {
     const mst_bucket_options *o = &r->options;
-    msi_buf_add_format(out, "%d\n%s of buckets of %zu bytes, the first of %zu%s%s\n", r->rank,
+    msi_buf_add_format(out, "%d\n%s of buckets of %zu bytes, the first of %zu%s%s%s\n", r->rank,
                        o->sum ? "sums" : "averages", o->bucket_bytes, o->first_bucket_bytes,
-                       o->deterministic ? ", deterministic" : "", r->device ? ", in device memory" : "");
+                       o->deterministic ? ", deterministic" : "", o->quantize ? ", quantised" : "",
+                       r->device ? ", in device memory" : "");
     for (size_t i = 0; i < r->n; i++) {
         const struct msi_bucket_tensor *t = &r->tensors[i];
         msi_buf_add_format(out, "'%s' of %zu %s\n", t->name ? t->name : "", t->user.count,

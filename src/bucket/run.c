@@ -47,6 +47,7 @@ static mst_status start_reduction(const mst_bucket_reducer *r, void *data, size_
                         .site = r->options.site,
                         .op = r->options.sum ? MST_SUM : MST_AVG,
                         .deterministic = r->options.deterministic,
+                        .quantize = r->options.quantize,
                         .group = r->group,
                         .timeout_ms = r->timeout_ms,
                         .work = work,

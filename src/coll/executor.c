@@ -6,6 +6,7 @@
 #include "coll/executor.h"
 
 #include "base/error.h"
+#include "reduce/q8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,25 @@
 enum { POSTED = 1, OLDEST = 2 };
 
 enum { SCRATCH_ALIGNMENT = 64 };
+enum { STRIP = 32 * MSI_Q8_VALUES }; /* values that stay in the cache while they are converted */
 
 static size_t aligned(size_t bytes) {
     return (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
 }
 
+/* The bytes of elements of a space. */
+static size_t bytes_of(const struct msi_exec *e, enum msi_space space, size_t count) {
+    return space == MSI_PACKED ? msi_q8_bytes(count) : count * e->size[space];
+}
+
 static bool allocate(struct msi_exec *e) {
     const struct msi_plan *plan = e->run.plan;
     bool failed = false;
-    size_t n = plan->n, raw = aligned(plan->scratch[MSI_RAW] * e->size[MSI_RAW]), most = 0;
-    size_t scratch = raw + aligned(plan->scratch[MSI_ACC] * e->size[MSI_ACC]) + SCRATCH_ALIGNMENT;
+    size_t n = plan->n, most = 0, scratch = 0, start[MSI_SPACES];
+    for (int space = MSI_RAW; space < MSI_SPACES; space++) {
+        start[space] = scratch;
+        scratch += aligned(bytes_of(e, (enum msi_space)space, plan->scratch[space]));
+    }
     for (uint32_t i = 0; i < plan->n; i++)
         if (plan->steps[i].kind == MSI_REDUCE_LOCAL && (size_t)plan->steps[i].peer > most)
             most = (size_t)plan->steps[i].peer;
@@ -33,11 +43,10 @@ static bool allocate(struct msi_exec *e) {
               msi_grow(&e->ready, &e->ready_cap, n, sizeof *e->ready, &failed) &&
               msi_grow(&e->heads, &e->heads_cap, n, sizeof *e->heads, &failed) &&
               msi_grow(&e->sources, &e->sources_cap, most, sizeof *e->sources, &failed) &&
-              msi_grow(&e->scratch, &e->scratch_cap, scratch, 1, &failed);
+              msi_grow(&e->scratch, &e->scratch_cap, scratch + SCRATCH_ALIGNMENT, 1, &failed);
     if (!ok) return false;
     size_t skip = aligned((uintptr_t)e->scratch) - (uintptr_t)e->scratch;
-    e->base[MSI_RAW] = e->scratch + skip;
-    e->base[MSI_ACC] = e->scratch + skip + raw;
+    for (int space = MSI_RAW; space < MSI_SPACES; space++) e->base[space] = e->scratch + skip + start[space];
     return true;
 }
 
@@ -72,7 +81,7 @@ mst_status msi_exec_begin(struct msi_exec *e, const struct msi_exec_run *run) {
 }
 
 static char *address(const struct msi_exec *e, struct msi_ref ref) {
-    return e->base[ref.space] + ref.at * e->size[ref.space];
+    return e->base[ref.space] + bytes_of(e, ref.space, ref.at);
 }
 
 static void release(struct msi_exec *e, uint32_t step) {
@@ -89,12 +98,38 @@ static void post(struct msi_exec *e, uint32_t step) {
     const struct msi_step *s = &e->run.plan->steps[step];
     struct msi_link *link = e->run.links[s->peer];
     if (s->kind == MSI_SEND)
-        msi_link_send(link, &e->transfers[step], address(e, s->src), s->count * e->size[s->src.space]);
+        msi_link_send(link, &e->transfers[step], address(e, s->src), bytes_of(e, s->src.space, s->count));
     else
-        msi_link_receive(link, &e->transfers[step], address(e, s->dst), s->count * e->size[s->dst.space]);
+        msi_link_receive(link, &e->transfers[step], address(e, s->dst), bytes_of(e, s->dst.space, s->count));
     if (e->state[step] & OLDEST) e->heads[e->n_heads++] = step;
     e->state[step] |= POSTED;
     if (s->chain != MSI_NO_STEP) release(e, s->chain);
+}
+
+/* f32 is quantised without a conversion. */
+static void pack(const struct msi_exec *e, const struct msi_step *s, char *dst, const char *src) {
+    float strip[STRIP];
+    size_t element = e->size[s->src.space];
+    if (element == sizeof *strip) {
+        msi_q8_get()->pack(dst, src, s->count);
+        return;
+    }
+    for (size_t i = 0; i < s->count; i += STRIP) {
+        size_t n = s->count - i < STRIP ? s->count - i : STRIP;
+        e->run.reducer->begin(strip, src + i * element, n, &e->run.scale);
+        msi_q8_get()->pack(dst + msi_q8_bytes(i), strip, n);
+    }
+}
+
+static void unpack(const struct msi_exec *e, const struct msi_step *s, char *dst, const char *src) {
+    float strip[STRIP];
+    size_t element = e->size[s->dst.space];
+    for (size_t i = 0; i < s->count; i += STRIP) {
+        size_t n = s->count - i < STRIP ? s->count - i : STRIP;
+        void *out = dst + i * element, *acc = element == sizeof *strip ? out : strip;
+        msi_q8_get()->unpack(acc, src + msi_q8_bytes(i), n);
+        e->run.reducer->end(out, acc, n, &e->run.scale);
+    }
 }
 
 static void run_local(struct msi_exec *e, const struct msi_step *s) {
@@ -116,6 +151,15 @@ static void run_local(struct msi_exec *e, const struct msi_step *s) {
         break;
     case MSI_END:
         reducer->end(dst, src, count, &e->run.scale);
+        break;
+    case MSI_PACK:
+        pack(e, s, dst, src);
+        break;
+    case MSI_ADD_PACKED:
+        msi_q8_get()->add(dst, src, count);
+        break;
+    case MSI_UNPACK:
+        unpack(e, s, dst, src);
         break;
     default:
         for (int i = 0; i < s->peer; i++)

@@ -24,7 +24,7 @@ struct msi_hazard_reader {
     uint32_t step, next;
 };
 
-enum { MSI_HAZARD_SPACES = 4 };
+enum { MSI_HAZARD_SPACES = 5 };
 
 struct msi_hazards {
     struct msi_hazard_segment *segments[MSI_HAZARD_SPACES];

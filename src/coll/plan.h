@@ -10,7 +10,8 @@
  *  4. Transfers and local work are cut into pieces of the request's chunk. Each piece is a step with its own
  *     dependencies, which makes a pipeline.
  *  5. Offsets and counts are in elements. RAW elements have the tensor's type. ACC elements have the
- *     accumulation type; partial results are sent in it, so that rounding happens once.
+ *     accumulation type; partial results are sent in it, so that rounding happens once. PACKED elements are
+ *     quantised (reduce/q8.h); their offsets are multiples of MSI_Q8_VALUES.
  *  6. Making a plan again in the same struct allocates nothing once its arrays have grown. msi_plan_free
  *     frees them. One thread at a time uses a plan.
  */
@@ -47,6 +48,7 @@ struct msi_request {
     const size_t *to;     /* all_to_all: elements to each rank; NULL: count each */
     const size_t *from;   /* all_to_all: elements from each rank; NULL: count each */
     bool in_place;        /* IN and OUT are one buffer, or the smaller is this rank's block of the larger */
+    bool quantize;        /* all_reduce: send quantised elements between hosts */
     size_t unit;          /* elements of counts that are one element of the plan; 0: 1 */
     size_t chunk;         /* elements of a piece; 0: do not cut */
     int radix;            /* of a k-nomial tree; 0: the planner's default */
@@ -56,8 +58,9 @@ struct msi_request {
 enum msi_space {
     MSI_IN,
     MSI_OUT,
-    MSI_RAW, /* scratch of the tensor's type */
-    MSI_ACC, /* scratch of the accumulation type */
+    MSI_RAW,    /* scratch of the tensor's type */
+    MSI_ACC,    /* scratch of the accumulation type */
+    MSI_PACKED, /* quantised scratch */
     MSI_SPACES,
 };
 
@@ -74,6 +77,9 @@ enum msi_step_kind {
     MSI_ADD,          /* dst (acc) = dst op src (raw) */
     MSI_MERGE,        /* dst (acc) = dst op src (acc) */
     MSI_END,          /* dst (raw) = src (acc), rounded */
+    MSI_PACK,         /* dst (packed) = src (raw or acc), quantised */
+    MSI_ADD_PACKED,   /* dst (acc) += src (packed) */
+    MSI_UNPACK,       /* dst (raw) = src (packed), scaled and rounded */
     MSI_REDUCE_LOCAL, /* dst (raw) = sources[0] op sources[1] op …, rounded */
 };
 

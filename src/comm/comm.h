@@ -257,6 +257,8 @@ void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi
                      const char *reason);
 /* Fails if the engine has no streams. */
 mst_status msi_comm_check_stream(const struct msi_comm *comm);
+/* Fails if the engine cannot quantise: it is not a native one. */
+mst_status msi_comm_check_quantize(const struct msi_comm *comm);
 /*
  * Sets a flag that only holders of the lock set; false: it is set. The thread that has set it resets it with
  * msi_comm_unclaim, or without the lock if it has had the lock since it did what other threads may see.

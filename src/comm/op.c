@@ -84,7 +84,7 @@ void msi_op_sign(struct msi_op *op, struct msi_file_tail *tail, int ranks) {
     struct msi_call_signature *s = &op->signature;
     s->kind = (uint8_t)op->call;
     s->dtype = (uint8_t)desc->dtype;
-    s->op = msi_op_byte((int)desc->op);
+    s->op = msi_op_byte((int)desc->op) | (op->quantize ? MSI_OP_BYTE_Q8 : 0);
     s->flags = op->flags;
     s->root = desc->root;
     s->count = desc->count;
@@ -125,12 +125,14 @@ const char *msi_call_signature_show(const struct msi_call_signature *s, char *ou
         at += (size_t)snprintf(out + at, size - at, " of %llu %s", (unsigned long long)s->count,
                                mst_dtype_name((mst_dtype)s->dtype));
     mst_kind kind = s->kind < MSI_KIND_COUNT ? kinds[s->kind] : MST_KIND_BARRIER;
-    bool user = msi_op_is_user_byte(s->op); /* shown with the number of its creation, from 1 on */
+    /* A user-defined one is shown with the number of its creation, from 1 on. */
+    bool user = msi_op_is_user_byte(s->op), q8 = !user && s->op & MSI_OP_BYTE_Q8;
     if (s->flags & MSI_SIGNED_COUNTS && at < size)
         at += (size_t)snprintf(out + at, size - at, " with .counts");
     if (msi_kind_reduces(kind) && s->dtype && at < size)
-        at += (size_t)snprintf(out + at, size - at, " (%s%s%.0d%s)", mst_op_name((mst_op)s->op),
-                               user ? " " : "", user ? s->op - MSI_OP_BYTE_USER + 1 : 0,
+        at += (size_t)snprintf(out + at, size - at, " (%s%s%.0d%s%s)",
+                               mst_op_name((mst_op)(q8 ? s->op - MSI_OP_BYTE_Q8 : s->op)), user ? " " : "",
+                               user ? s->op - MSI_OP_BYTE_USER + 1 : 0, q8 ? ", quantised" : "",
                                s->flags & MSI_SIGNED_DETERMINISTIC ? ", deterministic" : "");
     if (s->flags & MSI_SIGNED_REJECTED && at < size)
         at += (size_t)snprintf(out + at, size - at, " (rejected)");

@@ -34,6 +34,7 @@ struct msi_op {
     const char *name;    /* of that call */
     mst_site site;
     const struct msi_reducer *reducer; /* NULL: it moves bytes only */
+    bool quantize;                     /* all_reduce: .quantize is MST_Q8 */
     bool deterministic;                /* the bits of a result depend on the inputs alone */
     bool name_first;                   /* at the deadline name only the first rank that is missing */
     bool variable;                     /* message: only the sender knows its length */

@@ -51,6 +51,7 @@ enum {
     SENDER = 1024,
     MESSAGE = 2048,
     DTYPES = 4096,
+    QUANTIZE = 8192,
     REDUCTION = OP | DETERMINISTIC | FACTOR,
 };
 
@@ -58,7 +59,7 @@ enum {
 static const unsigned short used_options[MSI_KIND_COUNT] = {
     [MSI_KIND_MONITORED_BARRIER] = WAIT_ALL_RANKS,
     [MSI_KIND_BROADCAST] = ROOT | IN,
-    [MSI_KIND_ALL_REDUCE] = REDUCTION | IN,
+    [MSI_KIND_ALL_REDUCE] = REDUCTION | IN | QUANTIZE,
     [MSI_KIND_INFERENCE_ALL_REDUCE] = REDUCTION | IN,
     [MSI_KIND_REDUCE] = REDUCTION | IN | ROOT,
     [MSI_KIND_ALL_GATHER] = COUNTS,
@@ -83,7 +84,8 @@ __attribute__((noinline)) static unsigned given_options(const mst_call *o) {
     return bit(o->op, OP) | bit(o->root, ROOT) | bit(o->tag, TAG) | bit(o->deterministic, DETERMINISTIC) |
            bit(o->wait_all_ranks, WAIT_ALL_RANKS) | bit(o->factor != 0, FACTOR) | bit(o->in, IN) |
            bit(o->counts, COUNTS) | bit(o->in_splits, IN_SPLITS) | bit(o->out_splits, OUT_SPLITS) |
-           bit(o->sender, SENDER) | bit(o->message, MESSAGE) | bit(o->dtypes, DTYPES);
+           bit(o->sender, SENDER) | bit(o->message, MESSAGE) | bit(o->dtypes, DTYPES) |
+           bit(o->quantize, QUANTIZE);
 }
 
 /* Are all options of single calls zero, except .op, .root, .in and .tag where the kind uses them? */
@@ -92,7 +94,7 @@ static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
     uintptr_t rare = (uintptr_t)(used & IN ? NULL : o->in) | (uintptr_t)o->counts | (uintptr_t)o->in_splits |
                      (uintptr_t)o->out_splits | (uintptr_t)o->sender | (uintptr_t)o->message |
                      (uintptr_t)o->dtypes;
-    unsigned flags = (unsigned)o->deterministic | (unsigned)o->wait_all_ranks;
+    unsigned flags = (unsigned)o->deterministic | (unsigned)o->wait_all_ranks | (unsigned)o->quantize;
     unsigned numbers = (used & OP ? 0 : (unsigned)o->op) | (used & ROOT ? 0 : (unsigned)o->root) |
                        (used & TAG ? 0 : (unsigned)o->tag);
     uint64_t factor; /* -0 counts as given */
@@ -104,7 +106,7 @@ static inline bool gives_only_usual(enum msi_kind kind, const mst_call *o) {
 __attribute__((noinline, cold)) static mst_status fail_unused(const char *name, unsigned unused) {
     static const char *const names[] = {"op",     "root",    "tag",    "deterministic", "wait_all_ranks",
                                         "factor", "in",      "counts", "in_splits",     "out_splits",
-                                        "sender", "message", "dtypes"};
+                                        "sender", "message", "dtypes", "quantize"};
     return msi_fail(MST_ERR_INVALID, "leave it out", "%s does not use .%s", name,
                     names[__builtin_ctz(unused)]);
 }
@@ -232,8 +234,29 @@ __attribute__((noinline, cold)) static mst_status find_user_op(struct msi_call *
     return MST_OK;
 }
 
+/* Not inline, as msi_fail_not_member. */
+__attribute__((noinline, cold)) static mst_status check_quantize(const struct msi_call *call) {
+    const mst_call *o = call->options;
+    if (o->quantize != MST_Q8)
+        return msi_fail(MST_ERR_INVALID, "give MST_Q8", ".quantize is %d, which is not valid",
+                        (int)o->quantize);
+    if (call->dtype != MST_F32 && call->dtype != MST_F16 && call->dtype != MST_BF16)
+        return msi_fail(MST_ERR_INVALID, "leave it out, or reduce f32, f16 or bf16",
+                        ".quantize is not defined for %s", mst_dtype_name(call->dtype));
+    if (o->op != MST_SUM && o->op != MST_AVG)
+        return msi_fail(MST_ERR_INVALID, "leave it out, or give MST_SUM or MST_AVG",
+                        ".quantize is not defined for %s", mst_op_name(o->op));
+    if (o->deterministic)
+        return msi_fail(MST_ERR_INVALID, "leave one of them out",
+                        ".quantize and .deterministic exclude each other: which values are quantised depends "
+                        "on the hosts");
+    return MST_OK;
+}
+
 mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count) {
     mst_op op = call->options->op;
+    mst_status st = call->options->quantize ? check_quantize(call) : MST_OK;
+    if (st != MST_OK) return st;
     if ((unsigned)op >= MST_OP_COUNT) return find_user_op(call, counts, count);
     call->reducer = counts ? msi_reducer_get(call->dtype, op) : msi_reducer_for(call->dtype, op, count);
     if (call->reducer) return MST_OK;
@@ -326,6 +349,7 @@ __attribute__((always_inline)) static inline mst_status alloc_op(struct msi_call
     msi_call_sequence(number);
     int timeout_ms = o->timeout_ms ? o->timeout_ms : msi_group_timeout(call->group);
     if (st == MST_OK && o->stream) st = msi_comm_check_stream(comm);
+    if (st == MST_OK && o->quantize) st = msi_comm_check_quantize(comm);
     if (st == MST_OK) st = msi_comm_alloc_op(comm, timeout_ms, o->cancel, call->name, &call->work);
     *busy = st == MST_OK && call->gated && !msi_comm_claim_locked(&call->group->gate.held);
     if (*busy)
@@ -365,6 +389,7 @@ mst_status msi_call_alloc(struct msi_call *call, const void *buffer) {
     if (!msi_call_is_message(call)) msi_gate_set_work(call->group, call->work);
     msi_op_set_call(op, call->kind);
     op->site = o->site;
+    op->quantize = o->quantize;
     op->deterministic = o->deterministic || call->user; /* reduces in rank order */
     if (o->deterministic) op->flags = MSI_SIGNED_DETERMINISTIC;
     if (whole) set_whole(op, whole);

@@ -102,12 +102,27 @@ const struct msi_reducer *msi_reducer_for(mst_dtype dtype, mst_op op, size_t cou
     return look_up(count <= FEW ? SCALAR : best(), dtype, op);
 }
 
+const struct msi_q8 *msi_q8_get(void) {
+    return &variants[best()].table->q8;
+}
+
 const char *const *msi_reduce_variants(void) {
     return names + best();
 }
 
-const struct msi_reducer *msi_reducer_variant(const char *variant, mst_dtype dtype, mst_op op) {
+/* The index of a variant that this processor supports; -1: it is none. */
+static int find(const char *variant) {
     for (int i = best(); names[i]; i++)
-        if (!strcmp(names[i], variant)) return look_up(i, dtype, op);
-    return NULL;
+        if (!strcmp(names[i], variant)) return i;
+    return -1;
+}
+
+const struct msi_reducer *msi_reducer_variant(const char *variant, mst_dtype dtype, mst_op op) {
+    int index = find(variant);
+    return index < 0 ? NULL : look_up(index, dtype, op);
+}
+
+const struct msi_q8 *msi_q8_variant(const char *variant) {
+    int index = find(variant);
+    return index < 0 ? NULL : &variants[index].table->q8;
 }

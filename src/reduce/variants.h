@@ -5,10 +5,12 @@
 #ifndef MSI_REDUCE_VARIANTS_H
 #define MSI_REDUCE_VARIANTS_H
 
+#include "reduce/q8.h"
 #include "reduce/reduce.h"
 
 struct msi_reduce_table {
     const struct msi_reducer *at[MST_DTYPE_COUNT][MST_OP_COUNT];
+    struct msi_q8 q8;
 };
 
 /* Sanitizer builds leave the variants for AVX-512 out. */

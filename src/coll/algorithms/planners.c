@@ -5,6 +5,10 @@ static const char *needs_hosts(const struct msi_request *request) {
     return request->hosts.n > 1 && request->hosts.of ? NULL : "needs several hosts";
 }
 
+static const char *needs_quantize(const struct msi_request *request) {
+    return request->quantize ? needs_hosts(request) : "needs .quantize";
+}
+
 static const char *needs_power_of_two(const struct msi_request *request) {
     return request->size & (request->size - 1) ? "needs a power of two of ranks" : NULL;
 }
@@ -33,6 +37,7 @@ bool msi_planner_any(enum msi_kind kind) {
 
 const char *msi_planner_unsupported_reason(const struct msi_planner *planner,
                                            const struct msi_request *request) {
+    if (request->quantize && planner->unsupported_reason != needs_quantize) return "does not quantise";
     return planner->unsupported_reason ? planner->unsupported_reason(request) : NULL;
 }
 

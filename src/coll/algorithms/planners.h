@@ -66,6 +66,7 @@ static inline double msi_pieces(const struct msi_request *request, double block)
     X(ALL_REDUCE, "direct", direct_all_reduce, true, 0, NULL)                                                \
     X(ALL_REDUCE, "oneshot", oneshot_all_reduce, true, 0, NULL)                                              \
     X(ALL_REDUCE, "hierarchical", hierarchical_all_reduce, false, 0, needs_hosts)                            \
+    X(ALL_REDUCE, "quantized", quantized_all_reduce, false, 0, needs_quantize)                               \
     X(REDUCE, "tree", tree_reduce, false, 2, NULL)                                                           \
     X(REDUCE, "wide_tree", tree_reduce, false, 4, NULL)                                                      \
     X(REDUCE, "ring", ring_reduce, false, 0, NULL)                                                           \

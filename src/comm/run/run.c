@@ -274,6 +274,12 @@ mst_status msi_comm_check_stream(const struct msi_comm *comm) {
                     ".stream is given, but the buffer's backend has no streams");
 }
 
+mst_status msi_comm_check_quantize(const struct msi_comm *comm) {
+    if (!comm->config.backend) return MST_OK;
+    return msi_fail(MST_ERR_UNSUPPORTED, "leave it out, or use the backend native",
+                    ".quantize is given, but the backend %s does not quantise", comm->config.backend->name);
+}
+
 mst_status msi_comm_start(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     mst_status st = msi_comm_in_callback() ? msi_comm_refuse_waiting() : msi_comm_join(work);

@@ -53,14 +53,20 @@ static mst_status make_room(struct msi_net_layout *layout, int size) {
     return layout->links ? MST_OK : MST_ERR_MEMORY;
 }
 
-/* One tensor on each rank: broadcast, all_reduce, reduce, scan. They run in place, in the output. */
+/* One tensor on each rank: broadcast, all_reduce, reduce, scan. They run in place, in the output,
+ * unless they quantise. */
 static void lay_tensor(struct msi_net_layout *layout, const mst_backend_op *d, struct msi_request *request) {
     bool is_root = request->root == request->rank;
     size_t bytes = d->count * d->element;
-    request->in_place = true;
+    request->in_place = !request->quantize || d->in == d->out;
     if (request->kind == MSI_KIND_REDUCE && !is_root) {
         layout->in = d->in;
         layout->out = (void *)(uintptr_t)d->in; /* only read */
+        return;
+    }
+    if (!request->in_place) {
+        layout->in = d->in;
+        layout->out = d->out;
         return;
     }
     bool sends = request->kind != MSI_KIND_BROADCAST || is_root;
@@ -105,6 +111,7 @@ mst_status msi_net_layout_begin(struct msi_net_layout *layout, const struct msi_
     if (st != MST_OK || d->kind == MST_KIND_BARRIER) return st;
     request->unit = msi_unit_of(op->user);
     request->count = d->count / request->unit;
+    request->quantize = op->quantize;
     bool one_tensor = d->kind == MST_KIND_BROADCAST || d->kind == MST_KIND_ALL_REDUCE ||
                       d->kind == MST_KIND_REDUCE || d->kind == MST_KIND_SCAN || d->kind == MST_KIND_EXSCAN;
     if (one_tensor)

@@ -144,8 +144,9 @@ static bool can_reuse_plan(const struct msi_net *net, const struct msi_request *
     const struct msi_request *a = &net->plan.request;
     const struct msi_cost_input *q = &net->cost_input;
     return net->planned && a->kind == request->kind && a->root == request->root &&
-           a->count == request->count && a->in_place == request->in_place && !request->counts &&
-           !request->to && q->raw_size == input->raw_size && q->acc_size == input->acc_size &&
+           a->count == request->count && a->in_place == request->in_place &&
+           a->quantize == request->quantize && !request->counts && !request->to &&
+           q->raw_size == input->raw_size && q->acc_size == input->acc_size &&
            q->deterministic == input->deterministic && net->override == input->tuning->algo.of[request->kind];
 }
 
