@@ -175,6 +175,7 @@ static void too_many_positional_arguments_are_rejected(void **state) {
 static void options_that_a_call_does_not_use_are_named(void **state) {
     (void)state;
     int32_t value = 0, out = 0;
+    float scaled = 1;
     int sender;
     size_t one = 1;
     void *memory = NULL;
@@ -207,6 +208,16 @@ static void options_that_a_call_does_not_use_are_named(void **state) {
                    "does not use .tag");
     assert_invalid(mst_batch_isend_irecv(&op, 1, &work, .work = &work), "mst_batch_isend_irecv",
                    "does not use .work");
+    assert_invalid(mst_reduce(&scaled, 1, MST_F32, .quantize = MST_Q8), "mst_reduce",
+                   "does not use .quantize");
+    assert_invalid(mst_all_reduce(&value, 1, MST_I32, .quantize = MST_Q8), "mst_all_reduce",
+                   ".quantize is not defined for i32");
+    assert_invalid(mst_all_reduce(&scaled, 1, MST_F32, .op = MST_MAX, .quantize = MST_Q8), "mst_all_reduce",
+                   ".quantize is not defined for MAX");
+    assert_invalid(mst_all_reduce(&scaled, 1, MST_F32, .deterministic = true, .quantize = MST_Q8),
+                   "mst_all_reduce", "exclude each other");
+    assert_invalid(mst_all_reduce(&scaled, 1, MST_F32, .quantize = (mst_quantize)7), "mst_all_reduce",
+                   ".quantize is 7, which is not valid");
     assert_invalid(mst_alloc(8, &memory, .root = 1), "mst_alloc", "does not use .root");
     assert_null(work);
     assert_null(memory);

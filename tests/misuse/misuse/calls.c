@@ -188,7 +188,7 @@ static const struct call {
     {"mst_barrier", barrier, 0, "", NULL, NULL},
     {"mst_monitored_barrier", monitored_barrier, 0, "wait_all_ranks", NULL, NULL},
     {"mst_broadcast", broadcast, TENSOR | ROOTED, "root in", "buf", NULL},
-    {"mst_all_reduce", all_reduce, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
+    {"mst_all_reduce", all_reduce, TENSOR | REDUCES, REDUCTION " in quantize", "buf", NULL},
     {"mst_inference_all_reduce", inference_all_reduce, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
     {"mst_reduce", reduce, TENSOR | REDUCES | ROOTED, REDUCTION " root in", "buf", NULL},
     {"mst_scan", scan, TENSOR | REDUCES, REDUCTION " in", "buf", NULL},
@@ -203,7 +203,7 @@ static const struct call {
     {"mst_all_gather", all_gather, TENSOR, "counts", "outs", "in"},
     {"mst_reduce_scatter", reduce_scatter, TENSOR | REDUCES, REDUCTION " counts", "out", "ins"},
     {"mst_all_to_all", all_to_all, TENSOR, "in_splits out_splits", "outs", "ins"},
-    {"mst_all_reduce_coalesced", all_reduce_coalesced, TENSOR | REDUCES, REDUCTION, "bufs", NULL},
+    {"mst_all_reduce_coalesced", all_reduce_coalesced, TENSOR | REDUCES, REDUCTION " quantize", "bufs", NULL},
     {"mst_broadcast_coalesced", broadcast_coalesced, TENSOR | ROOTED, "root", "bufs", NULL},
     {"mst_all_gather_coalesced", all_gather_coalesced, TENSOR, "", "outs", "ins"},
     {"mst_reduce_scatter_coalesced", reduce_scatter_coalesced, TENSOR | REDUCES, REDUCTION, "outs", "ins"},
@@ -261,6 +261,9 @@ static void set_out_splits(mst_call *c) {
 static void set_sender(mst_call *c) {
     c->sender = &sender;
 }
+static void set_quantize(mst_call *c) {
+    c->quantize = MST_Q8;
+}
 static void set_message(mst_call *c) {
     c->message = &message;
 }
@@ -278,7 +281,8 @@ static const struct {
                {"in_splits", set_in_splits},
                {"out_splits", set_out_splits},
                {"sender", set_sender},
-               {"message", set_message}};
+               {"message", set_message},
+               {"quantize", set_quantize}};
 
 /* Whether the list of words contains the word. */
 static bool uses(const char *words, const char *word) {

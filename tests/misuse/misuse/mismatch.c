@@ -292,6 +292,10 @@ static mst_status deterministic_on_one_rank(void) {
     return mst_all_reduce(out, LARGE, MST_F32, .deterministic = ODDLY, OPTIONS);
 }
 
+static mst_status quantized_on_one_rank(void) {
+    return mst_all_reduce(out, LARGE, MST_F32, OPTIONS, .quantize = ODDLY ? MST_Q8 : 0);
+}
+
 /* Byte strings */
 
 static mst_bytes strings[RANKS_MAX];
@@ -529,6 +533,7 @@ const struct ranks_case mismatch_cases[] = {
     MISMATCH(reduce_ops, "MAX", "SUM"),
     MISMATCH(reduce_scatter_ops, "MAX", "SUM"),
     MISMATCH(deterministic_on_one_rank, "deterministic", "all_reduce"),
+    MISMATCH(quantized_on_one_rank, "SUM, quantised", "\\(SUM\\)"),
     MISMATCH(broadcast_bytes_among_broadcast, "broadcast_bytes", BROADCAST),
     MISMATCH(broadcast_among_broadcast_bytes, BROADCAST, "broadcast_bytes"),
     MISMATCH(all_gather_bytes_among_all_gather, "all_gather_bytes", ALL_GATHER),

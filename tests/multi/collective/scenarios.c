@@ -360,7 +360,8 @@ static const struct {
                  {"wait_all", wait_for_all},
                  {"wait_any", wait_for_any},
                  {"threads", threads},
-                 {"deterministic", deterministic}};
+                 {"deterministic", deterministic},
+                 {"quantized", quantized}};
 
 bool is_scenario(const char *name) {
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)

@@ -193,5 +193,7 @@ void run_soak(double seconds, uint64_t calls);
 void run_one(uint64_t id);
 void run_scenarios(void);
 bool is_scenario(const char *name);
+/* quantized.c */
+void quantized(void);
 
 #endif
