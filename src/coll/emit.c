@@ -104,14 +104,14 @@ void msi_emit(struct msi_plan *plan, enum msi_step_kind kind, struct msi_ref dst
     }
 }
 
-void msi_emit_reduce_local(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources,
-                           int n_sources, size_t count) {
+static void emit_sources(struct msi_plan *plan, enum msi_step_kind kind, struct msi_ref dst,
+                         const struct msi_ref *sources, int n_sources, size_t count) {
     for (size_t done = 0, n; done < count; done += n) {
         n = piece(plan, count - done);
         if (!msi_grow(&plan->sources, &plan->sources_cap, (size_t)plan->n_sources + (size_t)n_sources,
                       sizeof *plan->sources, &plan->failed))
             return;
-        struct msi_step step = {.kind = MSI_REDUCE_LOCAL,
+        struct msi_step step = {.kind = (uint8_t)kind,
                                 .peer = n_sources,
                                 .dst = msi_ref_plus(dst, done),
                                 .count = n,
@@ -123,6 +123,16 @@ void msi_emit_reduce_local(struct msi_plan *plan, struct msi_ref dst, const stru
         }
         touch(plan, step.dst, n, true);
     }
+}
+
+void msi_emit_reduce_local(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources,
+                           int n_sources, size_t count) {
+    emit_sources(plan, MSI_REDUCE_LOCAL, dst, sources, n_sources, count);
+}
+
+void msi_emit_pack(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources, int n_sources,
+                   size_t count) {
+    emit_sources(plan, MSI_PACK, dst, sources, n_sources, count);
 }
 
 void msi_emit_order(struct msi_plan *plan, uint32_t earlier, uint32_t later) {

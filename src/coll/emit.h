@@ -29,6 +29,8 @@ void msi_emit(struct msi_plan *plan, enum msi_step_kind kind, struct msi_ref dst
               size_t count);
 void msi_emit_reduce_local(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources, int n,
                            size_t count);
+void msi_emit_pack(struct msi_plan *plan, struct msi_ref dst, const struct msi_ref *sources, int n,
+                   size_t count);
 /*
  * Makes the step `later` wait for `earlier` without a memory dependency. Does nothing if one is MSI_NO_STEP.
  */
@@ -36,7 +38,7 @@ void msi_emit_order(struct msi_plan *plan, uint32_t earlier, uint32_t later);
 
 /* Allocates elements of RAW or ACC scratch. */
 struct msi_ref msi_emit_scratch(struct msi_plan *plan, enum msi_space space, size_t count);
-/* An array for n sources of a REDUCE_LOCAL step, valid until the next call; NULL without memory. */
+/* An array for n sources of such a step, valid until the next call; NULL without memory. */
 struct msi_ref *msi_emit_sources(struct msi_plan *plan, int n);
 
 /*

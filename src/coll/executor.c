@@ -6,6 +6,7 @@
 #include "coll/executor.h"
 
 #include "base/error.h"
+#include "coll/emit.h"
 #include "reduce/q8.h"
 
 #include <stdlib.h>
@@ -106,29 +107,37 @@ static void post(struct msi_exec *e, uint32_t step) {
     if (s->chain != MSI_NO_STEP) release(e, s->chain);
 }
 
-/* f32 is quantised without a conversion. */
-static void pack(const struct msi_exec *e, const struct msi_step *s, char *dst, const char *src) {
+/* Sums in strips that stay in the cache. One source of f32 is quantised where it is. */
+static void pack(const struct msi_exec *e, const struct msi_step *s, char *dst) {
+    const struct msi_ref *sources = e->run.plan->sources + s->sources;
+    const struct msi_q8 *q8 = msi_q8_get();
     float strip[STRIP];
-    size_t element = e->size[s->src.space];
-    if (element == sizeof *strip) {
-        msi_q8_get()->pack(dst, src, s->count);
-        return;
-    }
-    for (size_t i = 0; i < s->count; i += STRIP) {
-        size_t n = s->count - i < STRIP ? s->count - i : STRIP;
-        e->run.reducer->begin(strip, src + i * element, n, &e->run.scale);
-        msi_q8_get()->pack(dst + msi_q8_bytes(i), strip, n);
+    size_t element = e->size[sources->space];
+    for (size_t i = 0, n; i < s->count; i += n) {
+        const void *sum = address(e, *sources) + i * element;
+        bool direct = s->peer == 1 && element == sizeof *strip;
+        n = direct || s->count - i < STRIP ? s->count - i : STRIP;
+        if (!direct && element == sizeof *strip)
+            sum = memcpy(strip, sum, n * element);
+        else if (!direct)
+            sum = (e->run.reducer->begin(strip, sum, n, &e->run.scale), strip);
+        for (int k = 1; k < s->peer; k++) q8->add(strip, address(e, msi_ref_plus(sources[k], i)), n);
+        q8->pack(dst + msi_q8_bytes(i), sum, n);
     }
 }
 
 static void unpack(const struct msi_exec *e, const struct msi_step *s, char *dst, const char *src) {
+    const struct msi_q8 *q8 = msi_q8_get();
     float strip[STRIP];
     size_t element = e->size[s->dst.space];
-    for (size_t i = 0; i < s->count; i += STRIP) {
-        size_t n = s->count - i < STRIP ? s->count - i : STRIP;
-        void *out = dst + i * element, *acc = element == sizeof *strip ? out : strip;
-        msi_q8_get()->unpack(acc, src + msi_q8_bytes(i), n);
-        e->run.reducer->end(out, acc, n, &e->run.scale);
+    if (element == sizeof *strip) {
+        q8->unpack(dst, src, s->count, e->run.divisor);
+        return;
+    }
+    for (size_t i = 0, n; i < s->count; i += n) {
+        n = s->count - i < STRIP ? s->count - i : STRIP;
+        q8->unpack(strip, src + msi_q8_bytes(i), n, e->run.divisor);
+        e->run.reducer->end(dst + i * element, strip, n, &e->run.scale);
     }
 }
 
@@ -153,10 +162,7 @@ static void run_local(struct msi_exec *e, const struct msi_step *s) {
         reducer->end(dst, src, count, &e->run.scale);
         break;
     case MSI_PACK:
-        pack(e, s, dst, src);
-        break;
-    case MSI_ADD_PACKED:
-        msi_q8_get()->add(dst, src, count);
+        pack(e, s, dst);
         break;
     case MSI_UNPACK:
         unpack(e, s, dst, src);
@@ -168,9 +174,10 @@ static void run_local(struct msi_exec *e, const struct msi_step *s) {
     }
 }
 
+/* Ends after a quantised step, so that the links move bytes meanwhile. */
 static bool start_ready(struct msi_exec *e) {
     bool any = e->first_ready < e->end_ready;
-    while (e->first_ready < e->end_ready) {
+    while (e->first_ready < e->end_ready && !e->pauses) {
         uint32_t step = e->ready[e->first_ready++];
         const struct msi_step *s = &e->run.plan->steps[step];
         if (s->kind == MSI_SEND || s->kind == MSI_RECV) {
@@ -178,6 +185,7 @@ static bool start_ready(struct msi_exec *e) {
         } else {
             run_local(e, s);
             finish(e, step);
+            e->pauses = s->kind == MSI_PACK || s->kind == MSI_UNPACK;
         }
     }
     return any;
@@ -214,7 +222,8 @@ static bool complete_transfers(struct msi_exec *e) {
 
 bool msi_exec_advance(struct msi_exec *e) {
     bool any = false;
-    for (bool moved = true; moved && e->status == MST_OK; any |= moved) {
+    e->pauses = false;
+    for (bool moved = true; moved && e->status == MST_OK && !e->pauses; any |= moved) {
         moved = start_ready(e);
         moved |= complete_transfers(e);
     }

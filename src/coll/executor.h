@@ -24,6 +24,7 @@ struct msi_exec_run {
     size_t raw_size;                   /* bytes of an element of the plan */
     const struct msi_reducer *reducer; /* NULL if the kind does not reduce */
     struct msi_reduce_scale scale;
+    int divisor; /* of unpacked elements */
     size_t unit; /* elements of the reducer in one of the plan; 0: 1 */
 };
 
@@ -32,6 +33,7 @@ struct msi_exec {
     mst_status status; /* the run has failed if not MST_OK */
     int culprit;       /* the rank whose link failed; the link has the message */
     uint32_t left;     /* steps not done */
+    bool pauses;       /* it leaves time to the links */
 
     char *base[MSI_SPACES];
     size_t size[MSI_SPACES]; /* bytes of an element */

@@ -77,9 +77,8 @@ enum msi_step_kind {
     MSI_ADD,          /* dst (acc) = dst op src (raw) */
     MSI_MERGE,        /* dst (acc) = dst op src (acc) */
     MSI_END,          /* dst (raw) = src (acc), rounded */
-    MSI_PACK,         /* dst (packed) = src (raw or acc), quantised */
-    MSI_ADD_PACKED,   /* dst (acc) += src (packed) */
     MSI_UNPACK,       /* dst (raw) = src (packed), scaled and rounded */
+    MSI_PACK,         /* dst (packed) = sources[0] (raw or acc) + sources[1] (packed) + …, quantised */
     MSI_REDUCE_LOCAL, /* dst (raw) = sources[0] op sources[1] op …, rounded */
 };
 
@@ -87,10 +86,10 @@ enum msi_step_kind {
 
 struct msi_step {
     uint8_t kind;
-    int32_t peer; /* REDUCE_LOCAL: the number of sources */
+    int32_t peer; /* PACK, REDUCE_LOCAL: the number of sources */
     struct msi_ref dst, src;
     size_t count;
-    uint32_t sources; /* REDUCE_LOCAL: index of the first source in the plan's sources */
+    uint32_t sources; /* PACK, REDUCE_LOCAL: index of the first source in the plan's sources */
     uint32_t waits;   /* the number of releases before it may start */
     uint32_t chain;   /* the next message in this direction with the peer; released when this one starts */
     uint32_t after, n_after; /* range of the plan's after: the steps that this one releases when it is done */
@@ -100,7 +99,7 @@ struct msi_plan {
     struct msi_step *steps;
     uint32_t n;
     uint32_t *after;
-    struct msi_ref *sources;    /* of REDUCE_LOCAL */
+    struct msi_ref *sources;    /* of PACK and REDUCE_LOCAL */
     size_t scratch[MSI_SPACES]; /* elements; 0 for IN and OUT */
     const char *algorithm;
 
@@ -110,7 +109,7 @@ struct msi_plan {
     struct msi_edge *edges;
     uint32_t *last; /* the last send to each peer, then the last receive from each */
     size_t *starts; /* where each rank's share begins, and the end; all_to_all: sent, then received */
-    struct msi_ref *reduce_local; /* sources of the REDUCE_LOCAL step under construction */
+    struct msi_ref *reduce_local; /* sources of the step under construction */
     int *ranks;                   /* memory of msi_host_map */
     uint32_t n_edges, n_sources;
     size_t steps_cap, after_cap, sources_cap, edges_cap, last_cap, starts_cap, ranks_cap, reduce_cap;

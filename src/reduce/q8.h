@@ -27,8 +27,8 @@ static inline size_t msi_q8_bytes(size_t count) {
 
 struct msi_q8 {
     void (*pack)(void *blocks, const void *values, size_t count);
-    void (*unpack)(void *values, const void *blocks, size_t count);
-    void (*add)(void *values, const void *blocks, size_t count); /* values += blocks */
+    void (*unpack)(void *values, const void *blocks, size_t count, int divisor); /* blocks / divisor */
+    void (*add)(void *values, const void *blocks, size_t count);                 /* values += blocks */
 };
 
 /* The fastest one for this processor. */

@@ -6,7 +6,7 @@
  *      host B   2 ── 3        each part p of the buffer has one owner on each host, as in hierarchical.c
  *
  *  The owner of part p on each host reduces it in f32 and quantises one block for the owner on each other
- *  host. Each owner adds the blocks that it receives to its own, quantises the sum and sends it to the other
+ *  host. Each owner adds the blocks that it receives to its sum, quantises the result and sends it to the other
  *  owners and to the other ranks of its host, which also get the blocks of the other owners. All ranks, also
  *  the owner, convert the same bytes, so that they have the same result.
  *
@@ -23,22 +23,20 @@
 #include "coll/host_map.h"
 #include "reduce/q8.h"
 
-/* Four times as many elements as in other messages have about as many bytes. */
-static size_t chunk_of(const struct msi_request *request) {
-    size_t chunk = 4 * request->chunk;
-    return chunk / MSI_Q8_VALUES ? chunk / MSI_Q8_VALUES * MSI_Q8_VALUES : chunk ? MSI_Q8_VALUES : 0;
+static size_t whole_groups(size_t count) {
+    return (count + MSI_Q8_VALUES - 1) / MSI_Q8_VALUES * MSI_Q8_VALUES;
 }
 
 struct layout {
     struct msi_host_map map;
     size_t count;
     int parts;
-    struct msi_ref acc, sent, result; /* each covers the whole buffer */
+    struct msi_ref sum, sent, result; /* each covers the whole buffer; sum: IN if nothing is added to it */
 };
 
 /* Part p, and the block of it that the owner on a host sums. They begin at blocks of the quantisation. */
 static struct msi_span span_of(const struct layout *l, int p, int host) {
-    size_t groups = (l->count + MSI_Q8_VALUES - 1) / MSI_Q8_VALUES;
+    size_t groups = whole_groups(l->count) / MSI_Q8_VALUES;
     struct msi_span s = msi_part(groups, l->parts, p);
     if (host >= 0) {
         struct msi_span block = msi_part(s.count, l->map.hosts, host);
@@ -60,38 +58,47 @@ static int neighbour(const struct layout *l, int s) {
 /* Reduces part p of the ranks of this host at its owner. */
 static void reduce_on_host(struct msi_plan *plan, const struct layout *l, int p) {
     struct msi_span part = span_of(l, p, -1);
-    struct msi_ref acc = msi_ref_plus(l->acc, part.at), in = msi_ref(MSI_IN, part.at);
+    struct msi_ref sum = msi_ref_plus(l->sum, part.at), in = msi_ref(MSI_IN, part.at);
     int to = owner(l, l->map.host, p);
     if (to != l->map.me) {
         msi_emit_send(plan, to, in, part.count);
         return;
     }
-    if (l->map.local == 1) return; /* what is sent is quantised from the input */
-    msi_emit(plan, MSI_BEGIN, acc, in, part.count);
+    if (l->map.local > 1) msi_emit(plan, MSI_BEGIN, sum, in, part.count);
     for (int s = 1; s < l->map.local; s++) {
         struct msi_ref raw = msi_emit_scratch(plan, MSI_RAW, part.count);
         msi_emit_recv(plan, neighbour(l, s), raw, part.count);
-        msi_emit(plan, MSI_ADD, acc, raw, part.count);
+        msi_emit(plan, MSI_ADD, sum, raw, part.count);
     }
-}
-
-static void send_block(struct msi_plan *plan, const struct layout *l, int p, int host) {
-    struct msi_span block = span_of(l, p, host);
-    struct msi_ref sum = l->map.local == 1 ? msi_ref(MSI_IN, block.at) : msi_ref_plus(l->acc, block.at);
-    msi_emit(plan, MSI_PACK, msi_ref_plus(l->sent, block.at), sum, block.count);
-    msi_emit_send(plan, owner(l, host, p), msi_ref_plus(l->sent, block.at), block.count);
 }
 
 /* Scratch for quantised elements begins at blocks. */
 static struct msi_ref packed_scratch(struct msi_plan *plan, size_t count) {
-    return msi_emit_scratch(plan, MSI_PACKED, (count + MSI_Q8_VALUES - 1) / MSI_Q8_VALUES * MSI_Q8_VALUES);
+    return msi_emit_scratch(plan, MSI_PACKED, whole_groups(count));
 }
 
-static void add_block(struct msi_plan *plan, const struct layout *l, int p, int host) {
+/* Quantises the blocks of part p for the other hosts. */
+static void send_blocks(struct msi_plan *plan, const struct layout *l, int p) {
+    for (int s = 1; s < l->map.hosts; s++) {
+        int host = msi_plus(l->map.host, s, l->map.hosts);
+        struct msi_span block = span_of(l, p, host);
+        struct msi_ref sum = msi_ref_plus(l->sum, block.at), sent = msi_ref_plus(l->sent, block.at);
+        msi_emit_pack(plan, sent, &sum, 1, block.count);
+        msi_emit_send(plan, owner(l, host, p), sent, block.count);
+    }
+}
+
+/* Receives those of this host's block of part p, adds them and quantises the result. */
+static void sum_block(struct msi_plan *plan, const struct layout *l, int p) {
     struct msi_span own = span_of(l, p, l->map.host);
-    struct msi_ref got = packed_scratch(plan, own.count);
-    msi_emit_recv(plan, owner(l, host, p), got, own.count);
-    msi_emit(plan, MSI_ADD_PACKED, msi_ref_plus(l->acc, own.at), got, own.count);
+    struct msi_ref *sources = msi_emit_sources(plan, l->map.hosts);
+    if (!sources) return;
+    sources[0] = msi_ref_plus(l->sum, own.at);
+    for (int s = 1; s < l->map.hosts; s++) {
+        sources[s] = packed_scratch(plan, own.count);
+        msi_emit_recv(plan, owner(l, msi_minus(l->map.host, s, l->map.hosts), p), sources[s], own.count);
+    }
+    msi_emit_pack(plan, msi_ref_plus(l->result, own.at), sources, l->map.hosts, own.count);
 }
 
 /* The block of part p that a host has summed: to this rank, and from this rank if it owns the part. */
@@ -114,26 +121,16 @@ static void distribute(struct msi_plan *plan, const struct layout *l, int p, int
 void msi_plan_quantized_all_reduce(struct msi_plan *plan) {
     struct layout l = {.count = plan->request.count, .parts = plan->request.hosts.largest};
     if (!msi_host_map_find(plan, &l.map)) return;
-    plan->request.chunk = chunk_of(&plan->request);
-    int hosts = l.map.hosts, host = l.map.host, mine = l.map.index[l.map.me], local = l.map.local;
-    l.acc = msi_emit_scratch(plan, MSI_ACC, l.count);
+    plan->request.chunk = whole_groups(plan->request.chunk);
+    int mine = l.map.index[l.map.me], local = l.map.local;
+    l.sum = local > 1 ? msi_emit_scratch(plan, MSI_ACC, l.count) : msi_ref(MSI_IN, 0);
     l.sent = packed_scratch(plan, l.count);
     l.result = packed_scratch(plan, l.count);
     for (int p = 0; p < l.parts; p++) reduce_on_host(plan, &l, p);
-    for (int s = 1; s < hosts; s++)
-        for (int p = mine; p < l.parts; p += local) send_block(plan, &l, p, msi_plus(host, s, hosts));
-    for (int p = mine; p < l.parts && local == 1; p++) {
-        struct msi_span own = span_of(&l, p, host);
-        msi_emit(plan, MSI_BEGIN, msi_ref_plus(l.acc, own.at), msi_ref(MSI_IN, own.at), own.count);
-    }
-    for (int s = 1; s < hosts; s++)
-        for (int p = mine; p < l.parts; p += local) add_block(plan, &l, p, msi_minus(host, s, hosts));
-    for (int p = mine; p < l.parts; p += local) {
-        struct msi_span own = span_of(&l, p, host);
-        msi_emit(plan, MSI_PACK, msi_ref_plus(l.result, own.at), msi_ref_plus(l.acc, own.at), own.count);
-    }
-    for (int s = 0; s < hosts; s++)
-        for (int p = 0; p < l.parts; p++) distribute(plan, &l, p, msi_minus(host, s, hosts));
+    for (int p = mine; p < l.parts; p += local) send_blocks(plan, &l, p);
+    for (int p = mine; p < l.parts; p += local) sum_block(plan, &l, p);
+    for (int s = 0; s < l.map.hosts; s++)
+        for (int p = 0; p < l.parts; p++) distribute(plan, &l, p, msi_minus(l.map.host, s, l.map.hosts));
 }
 
 /* Quantised elements count as 9/32 of one: 36 bytes are 32 elements. That is right for f32. */
@@ -141,7 +138,7 @@ void msi_estimate_quantized_all_reduce(const struct msi_request *request, struct
     struct msi_request cut = *request;
     double hosts = request->hosts.n, local = request->hosts.largest, count = (double)request->count;
     double part = count / local, block = part / hosts, packed = (double)MSI_Q8_BLOCK / MSI_Q8_VALUES / 4;
-    cut.chunk = chunk_of(request);
+    cut.chunk = whole_groups(request->chunk);
     f->rounds = local == 1 ? 2 : 4;
     f->remote_rounds = 2;
     f->messages = (local - 1) * msi_pieces(&cut, part) +

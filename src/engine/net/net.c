@@ -239,7 +239,12 @@ static enum msi_advance start(struct msi_net *net, struct mst_work *work) {
                                .raw_size = (op->desc.element ? op->desc.element : 1) * msi_unit_of(op->user),
                                .unit = msi_unit_of(op->user),
                                .reducer = op->reducer,
-                               .scale = msi_op_scale(op, msi_net_comm(net)->size)};
+                               .scale = msi_op_scale(op, msi_net_comm(net)->size),
+                               .divisor = 1};
+    if (op->quantize && op->desc.op == MST_AVG) { /* quantised elements are divided, their sums are not */
+        run.reducer = msi_reducer_get(op->desc.dtype, MST_SUM);
+        run.divisor = msi_net_comm(net)->size;
+    }
     mst_status st = msi_exec_begin(&net->exec, &run);
     if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
     net->phase = MSI_NET_RUN;
