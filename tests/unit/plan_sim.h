@@ -10,12 +10,17 @@
 
 #include "plan_world.h"
 
+/* May a message go from one space to the other? */
+static inline bool sim_fits(enum msi_space from, enum msi_space to) {
+    return (from == MSI_ACC) == (to == MSI_ACC) && (from == MSI_PACKED) == (to == MSI_PACKED);
+}
+
 /* Pairs the k-th send of a to b with the k-th receive of b from a; their sizes and types must agree. */
 static inline void sim_match(struct sim *sim, int a, int b, uint32_t send, uint32_t receive) {
     struct sim_rank *from = &sim->ranks[a], *to = &sim->ranks[b];
     while (send != MSI_NO_STEP && receive != MSI_NO_STEP) {
         const struct msi_step *s = &from->plan.steps[send], *r = &to->plan.steps[receive];
-        if (s->count != r->count || (s->src.space == MSI_ACC) != (r->dst.space == MSI_ACC))
+        if (s->count != r->count || !sim_fits(s->src.space, r->dst.space))
             sim_fault(sim, "message from %d to %d: sends %zu of space %d, receives %zu of space %d", a, b,
                       s->count, s->src.space, r->count, r->dst.space);
         from->match[send] = receive;
@@ -58,13 +63,13 @@ static inline uint32_t *sim_at(struct sim *sim, int rank, struct msi_ref ref, si
     if (ref.at + count > r->room[ref.space])
         sim_fault(sim, "rank %d reaches %zu of %zu elements of space %d", rank, ref.at + count,
                   r->room[ref.space], ref.space);
-    return r->memory[ref.space] + (ref.space == MSI_ACC ? 2 : 1) * ref.at;
+    return r->memory[ref.space] + (sim_is_acc(ref.space) ? 2 : 1) * ref.at;
 }
 
 static inline void sim_release(struct sim *sim, int rank, uint32_t step, uint32_t depth);
 
 static inline size_t sim_words(const struct msi_step *s) {
-    bool acc = (s->kind == MSI_SEND ? s->src : s->dst).space == MSI_ACC;
+    bool acc = sim_is_acc((s->kind == MSI_SEND ? s->src : s->dst).space);
     return acc ? 2 * s->count : s->count;
 }
 
@@ -130,15 +135,38 @@ static inline void sim_reduce_local(struct sim *sim, int rank, const struct msi_
     sim->ranks[rank].combined += (uint64_t)(s->peer - 1) * s->count;
 }
 
+static inline void sim_pack(struct sim *sim, int rank, const struct msi_step *s) {
+    const struct msi_ref *sources = sim->ranks[rank].plan.sources + s->sources;
+    uint32_t *dst = sim_at(sim, rank, s->dst, s->count);
+    if (s->dst.space != MSI_PACKED || s->dst.at % MSI_Q8_VALUES)
+        sim_fault(sim, "rank %d packs at %zu of space %d", rank, s->dst.at, s->dst.space);
+    for (int k = 0; k < s->peer; k++) {
+        const uint32_t *src = sim_at(sim, rank, sources[k], s->count);
+        bool acc = sim_is_acc(sources[k].space);
+        if (k && (sources[k].space != MSI_PACKED || sources[k].at % MSI_Q8_VALUES))
+            sim_fault(sim, "rank %d adds at %zu of space %d", rank, sources[k].at, sources[k].space);
+        for (size_t i = 0; i < s->count && !sim->failed; i++) {
+            uint64_t one = acc ? sim_get(src + 2 * i) : sim_begin(src[i]);
+            sim_put(dst + 2 * i, k ? sim_get(dst + 2 * i) + one : one);
+        }
+    }
+}
+
 static inline void sim_work(struct sim *sim, int rank, const struct msi_step *s) {
     struct sim_rank *r = &sim->ranks[rank];
     if (s->kind == MSI_REDUCE_LOCAL) {
         sim_reduce_local(sim, rank, s);
         return;
     }
+    if (s->kind == MSI_PACK) {
+        sim_pack(sim, rank, s);
+        return;
+    }
     bool acc_dst = s->kind == MSI_BEGIN || s->kind == MSI_ADD || s->kind == MSI_MERGE;
-    bool acc_src = s->kind == MSI_MERGE || s->kind == MSI_END;
-    if ((s->dst.space == MSI_ACC) != acc_dst || (s->src.space == MSI_ACC) != acc_src)
+    bool acc_src = s->kind == MSI_MERGE || s->kind == MSI_END, unpacks = s->kind == MSI_UNPACK;
+    if ((s->dst.space == MSI_ACC) != acc_dst || (s->src.space == MSI_ACC) != acc_src ||
+        (s->src.space == MSI_PACKED) != unpacks || s->dst.space == MSI_PACKED ||
+        (unpacks && s->src.at % MSI_Q8_VALUES))
         sim_fault(sim, "rank %d: a step of kind %d has the wrong types", rank, s->kind);
     uint32_t *dst = sim_at(sim, rank, s->dst, s->count), *src = sim_at(sim, rank, s->src, s->count);
     for (size_t i = 0; i < s->count && !sim->failed; i++) {
@@ -169,7 +197,7 @@ static inline bool sim_leaves(const struct sim *sim, int a, int b) {
 
 static inline void sim_count(struct sim *sim, int rank, const struct msi_step *s) {
     struct sim_rank *a = &sim->ranks[rank], *b = &sim->ranks[s->peer];
-    int acc = s->src.space == MSI_ACC;
+    int acc = sim_is_acc(s->src.space);
     a->sent[acc] += s->count;
     b->received[acc] += s->count;
     a->sends++;

@@ -11,12 +11,18 @@
 
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
+#include "reduce/q8.h"
 
 enum sim_op { SIM_SUM, SIM_ORDERED };
 
+/* Has the space accumulated elements? Quantising them changes nothing here. */
+static inline bool sim_is_acc(enum msi_space space) {
+    return space == MSI_ACC || space == MSI_PACKED;
+}
+
 struct sim_rank {
     struct msi_plan plan;
-    uint32_t *memory[MSI_SPACES]; /* ACC: two words each */
+    uint32_t *memory[MSI_SPACES]; /* ACC, PACKED: two words each */
     size_t room[MSI_SPACES], cap[MSI_SPACES];
     uint32_t *waits, *depth, *match, **caught;
     uint8_t *posted, *done;
@@ -155,9 +161,9 @@ static inline void sim_alias(struct sim *sim, int rank) {
 static inline void sim_lay_out(struct sim *sim, int rank) {
     struct sim_rank *r = &sim->ranks[rank];
     size_t n[MSI_SPACES] = {sim_total(sim, rank, true), sim_total(sim, rank, false), r->plan.scratch[MSI_RAW],
-                            r->plan.scratch[MSI_ACC]};
+                            r->plan.scratch[MSI_ACC], r->plan.scratch[MSI_PACKED]};
     for (int space = 0; space < MSI_SPACES; space++) {
-        size_t words = space == MSI_ACC ? 2 * n[space] : n[space];
+        size_t words = sim_is_acc((enum msi_space)space) ? 2 * n[space] : n[space];
         r->memory[space] = sim_room(NULL, words, sizeof(uint32_t));
         r->room[space] = n[space];
         for (size_t i = 0; i < words; i++) r->memory[space][i] = SIM_SPOILT;
@@ -180,6 +186,7 @@ static inline void sim_drop(struct sim *sim, int rank) {
     if (!shared || !in_out) free(r->memory[MSI_OUT]);
     free(r->memory[MSI_RAW]);
     free(r->memory[MSI_ACC]);
+    free(r->memory[MSI_PACKED]);
 }
 
 /* The expected element i of OUT; sums are computed in rank order. */

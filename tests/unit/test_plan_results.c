@@ -90,6 +90,8 @@ static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lis
         sim->splits = lists;
     }
     choose_hosts(&q->hosts, of, q->size);
+    q->quantize = !strcmp(planner->name, "quantized");
+    if (q->quantize && choose(2)) q->count = q->count * 7 + choose(200); /* several blocks for each rank */
     sim->seed = sim_random(&choices);
     sim->eager = choose(3) == 0;
 }
