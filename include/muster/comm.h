@@ -68,17 +68,19 @@ mst_status mst_op_create_with(mst_reduce_fn fn, void *arg, mst_op *op, const mst
 mst_status mst_op_free(mst_op op);
 
 /*
- * .quantize of mst_all_reduce: less precision for less traffic between hosts. MST_Q8 sends 8 bits per value
- * and a scale for each block of 32 values, 3.5 times fewer bytes than f32.
+ * .quantize of mst_all_reduce: less precision for less traffic between hosts. MST_Q8 sends 8 bits for each
+ * value and a scale for each block of 32 values, 3.5 times fewer bytes than f32.
  *
- *  1. With f32, f16 and bf16, MST_SUM and MST_AVG, the backend native, and without .deterministic. All ranks
- *     get the same bits. A group on one host, or of one rank, reduces exactly, as without .quantize.
- *  2. Let a_h be the largest magnitude in a block of the sum of the ranks of host h, and a that of the sum of
- *     all ranks. A value of MST_SUM differs from the exact sum by at most 1.0001 (sum of all a_h + a) / 254,
- *     plus what the sum in f32 rounds. No difference is smaller than 2^-127 per quantisation. MST_AVG divides
- *     that by the number of ranks. The result of f16 and bf16 is rounded once more.
- *  3. If a value is infinite or NaN on any rank, all results of its block are NaN. Blocks begin at multiples
- *     of 32 in the buffer. A block of zeros stays zero.
+ *  1. It is for f32, f16 and bf16, MST_SUM and MST_AVG, the backend native, and not with .deterministic. All
+ *     ranks give it or none does. All ranks get the same bits.
+ *  2. The ranks of a host add in full precision, and only sums of hosts are quantised. A group on one host,
+ *     or of one rank, gets the result without .quantize.
+ *  3. Let a be the sum, over the hosts, of the largest magnitude in a block of the host's sum, and b the
+ *     largest magnitude in the block of the exact result. A result differs from the exact one by at most
+ *     (a + b) / 252, or by 2^-127 for each host and once more if that is larger. MST_AVG divides both by the
+ *     number of ranks. f16 and bf16 are rounded once more.
+ *  4. If an input is infinite or NaN on any rank, or the sum in f32 overflows, all 32 results of its block are NaN. A
+ *     block of zeros stays zero. Blocks begin at multiples of 32 in the tensor.
  */
 typedef enum mst_quantize { MST_Q8 = 1 } mst_quantize;
 

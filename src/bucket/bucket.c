@@ -2,6 +2,7 @@
 #include "bucket/bucket.h"
 #include "base/handles.h"
 #include "base/options.h"
+#include "group/call.h"
 #include "reduce/reduce.h"
 #include "transport/arena.h"
 
@@ -24,7 +25,8 @@ static mst_status check_tensor(const mst_bucket_reducer *r, const mst_tensor *t,
     if (!msi_reducer_get(t->dtype, op))
         return msi_fail(MST_ERR_INVALID, "give .sum = true, or leave it out",
                         "tensor %zu: %s is not defined for %s", i, mst_op_name(op), mst_dtype_name(t->dtype));
-    return MST_OK;
+    const mst_bucket_options *o = &r->options;
+    return o->quantize ? msi_check_quantize(o->quantize, t->dtype, op, o->deterministic) : MST_OK;
 }
 
 static mst_status copy_tensors(mst_bucket_reducer *r, const mst_tensor *tensors, size_t n) {

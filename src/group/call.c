@@ -234,19 +234,17 @@ __attribute__((noinline, cold)) static mst_status find_user_op(struct msi_call *
     return MST_OK;
 }
 
-/* Not inline, as msi_fail_not_member. */
-__attribute__((noinline, cold)) static mst_status check_quantize(const struct msi_call *call) {
-    const mst_call *o = call->options;
-    if (o->quantize != MST_Q8)
-        return msi_fail(MST_ERR_INVALID, "give MST_Q8", ".quantize is %d, which is not valid",
-                        (int)o->quantize);
-    if (call->dtype != MST_F32 && call->dtype != MST_F16 && call->dtype != MST_BF16)
+__attribute__((noinline, cold)) mst_status msi_check_quantize(mst_quantize quantize, mst_dtype dtype,
+                                                              mst_op op, bool deterministic) {
+    if (quantize != MST_Q8)
+        return msi_fail(MST_ERR_INVALID, "give MST_Q8", ".quantize is %d, which is not valid", (int)quantize);
+    if (dtype != MST_F32 && dtype != MST_F16 && dtype != MST_BF16)
         return msi_fail(MST_ERR_INVALID, "leave it out, or reduce f32, f16 or bf16",
-                        ".quantize is not defined for %s", mst_dtype_name(call->dtype));
-    if (o->op != MST_SUM && o->op != MST_AVG)
+                        ".quantize is not defined for %s", mst_dtype_name(dtype));
+    if (op != MST_SUM && op != MST_AVG)
         return msi_fail(MST_ERR_INVALID, "leave it out, or give MST_SUM or MST_AVG",
-                        ".quantize is not defined for %s", mst_op_name(o->op));
-    if (o->deterministic)
+                        ".quantize is not defined for %s", mst_op_name(op));
+    if (deterministic)
         return msi_fail(MST_ERR_INVALID, "leave one of them out",
                         ".quantize and .deterministic exclude each other: which values are quantised depends "
                         "on the hosts");
@@ -255,7 +253,8 @@ __attribute__((noinline, cold)) static mst_status check_quantize(const struct ms
 
 mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count) {
     mst_op op = call->options->op;
-    mst_status st = call->options->quantize ? check_quantize(call) : MST_OK;
+    const mst_call *o = call->options;
+    mst_status st = o->quantize ? msi_check_quantize(o->quantize, call->dtype, op, o->deterministic) : MST_OK;
     if (st != MST_OK) return st;
     if ((unsigned)op >= MST_OP_COUNT) return find_user_op(call, counts, count);
     call->reducer = counts ? msi_reducer_get(call->dtype, op) : msi_reducer_for(call->dtype, op, count);

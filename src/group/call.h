@@ -91,6 +91,8 @@ mst_status msi_call_buffer(const char *name, const void *buffer, size_t count);
 mst_status msi_call_root(struct msi_call *call);
 /* Checks the peer of a message, the argument with this name. */
 mst_status msi_call_peer(struct msi_call *call, const char *name, int peer);
+/* Fails if .quantize, which is given, does not go with these. */
+mst_status msi_check_quantize(mst_quantize quantize, mst_dtype dtype, mst_op op, bool deterministic);
 /* Finds the reducer for .op. A user-defined one requires that count, or each of counts, is whole units. */
 mst_status msi_call_reducer(struct msi_call *call, const size_t *counts, size_t count);
 

@@ -172,10 +172,35 @@ static bool is_supported(void) {
     return st == MST_OK;
 }
 
+/* A reducer and a coalesced call get the same bits as the call with one tensor. */
+static void other_calls(void) {
+    enum { COUNT = 1000 };
+    static float one[COUNT], bucket[COUNT], coalesced[COUNT];
+    const struct trial t = {.layout = &layouts[0], .dtype = MST_F32};
+    void *const bufs[] = {coalesced};
+    mst_tensor tensor = {bucket, COUNT, MST_F32, "gradient"};
+    mst_bucket_reducer *reducer;
+    for (size_t i = 0; i < COUNT; i++) one[i] = bucket[i] = coalesced[i] = (float)value_of(&t, suite.me, i);
+    EXPECT_OK(
+        mst_all_reduce(one, COUNT, MST_F32, .op = MST_AVG, .quantize = MST_Q8, .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_all_reduce_coalesced(bufs, &(size_t){COUNT}, 1, MST_F32, .op = MST_AVG, .quantize = MST_Q8,
+                                       .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_bucket_create(&tensor, 1, &reducer, .quantize = MST_Q8, .timeout_ms = TIMEOUT_MS));
+    EXPECT_OK(mst_bucket_ready(reducer, 0));
+    EXPECT_OK(mst_bucket_wait(reducer));
+    EXPECT_OK(mst_bucket_free(reducer));
+    if (memcmp(bucket, one, sizeof one)) fail(&t, 0, "the reducer has other bits", 0, 0);
+    if (memcmp(coalesced, one, sizeof one)) fail(&t, 0, "the coalesced call has other bits", 0, 0);
+    tensor.dtype = MST_I32;
+    expect_status(mst_bucket_create(&tensor, 1, &reducer, .quantize = MST_Q8), MST_ERR_INVALID,
+                  "a quantised reducer of i32");
+}
+
 void quantized(void) {
     static const size_t counts[] = {0, 1, 31, 32, 33, 1000, 4099, MOST};
     static const mst_dtype dtypes[] = {MST_F32, MST_F32, MST_F16, MST_BF16};
     if (suite.device || !is_supported()) return;
+    other_calls();
     uint64_t state = mix(suite.seed, 99);
     for (int l = 0; l < n_layouts; l++)
         for (int kind = 0; kind < KINDS; kind++)
