@@ -79,8 +79,8 @@ mst_status mst_op_free(mst_op op);
  *     largest magnitude in the block of the exact result. A result differs from the exact one by at most
  *     (a + b) / 252, or by 2^-127 for each host and once more if that is larger. MST_AVG divides both by the
  *     number of ranks. f16 and bf16 are rounded once more.
- *  4. If an input is infinite or NaN on any rank, or the sum in f32 overflows, all 32 results of its block are NaN. A
- *     block of zeros stays zero. Blocks begin at multiples of 32 in the tensor.
+ *  4. If an input is infinite or NaN on any rank, or the sum in f32 overflows, all 32 results of its block
+ *     are NaN. A block of zeros stays zero. Blocks begin at multiples of 32 in the tensor.
  */
 typedef enum mst_quantize { MST_Q8 = 1 } mst_quantize;
 

@@ -91,7 +91,7 @@ static void vary(struct sim *sim, const struct msi_planner *planner, size_t *lis
     }
     choose_hosts(&q->hosts, of, q->size);
     q->quantize = !strcmp(planner->name, "quantized");
-    if (q->quantize && n <= 16 && choose(2)) q->count = q->count * 7 + choose(200); /* several blocks for each rank */
+    if (q->quantize && n <= 16 && choose(2)) q->count = q->count * 7 + choose(200); /* several blocks each */
     sim->seed = sim_random(&choices);
     sim->eager = choose(3) == 0;
 }

@@ -1,4 +1,4 @@
-/* test_q8.c - quantised blocks (reduce/q8.h): bounds, special values, lengths, and the bits of all variants. */
+/* test_q8.c - quantised blocks (reduce/q8.h): bounds, special values, lengths, the bits of all variants. */
 #include "harness.h"
 
 #include "reduce/q8.h"

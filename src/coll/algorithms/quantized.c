@@ -1,14 +1,15 @@
 /*
- * quantized.c - all_reduce with .quantize: quantised elements (reduce/q8.h) between hosts, sums of f32 on each.
+ * quantized.c - all_reduce with .quantize: quantised elements (reduce/q8.h) between hosts, sums of f32 on
+ * each host.
  *
  *      host A   0 ── 1        H hosts of L ranks, m elements
  *               ║    ║
  *      host B   2 ── 3        each part p of the buffer has one owner on each host, as in hierarchical.c
  *
  *  The owner of part p on each host reduces it in f32 and quantises one block for the owner on each other
- *  host. Each owner adds the blocks that it receives to its sum, quantises the result and sends it to the other
- *  owners and to the other ranks of its host, which also get the blocks of the other owners. All ranks, also
- *  the owner, convert the same bytes, so that they have the same result.
+ *  host. Each owner adds the blocks that it receives to its sum, quantises the result and sends it to the
+ *  other owners and to the other ranks of its host, which also get the blocks of the other owners. All ranks,
+ *  also the owner, convert the same bytes, so that they have the same result.
  *
  *  2 + 2 rounds (2 with one rank per host); each rank sends (L-1)/L m elements, and quantised 2 (H-1)/H m/L
  *  to other hosts and m (L-1)/L on its host; 2 (H-1)/H m quantised elements leave each host.

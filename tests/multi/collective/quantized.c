@@ -1,6 +1,6 @@
 /*
- * quantized.c - mst_all_reduce with .quantize: the error bound of comm.h, and the same bits on all ranks. Every
- * rank computes the inputs of all ranks, and the exact sums in double.
+ * quantized.c - mst_all_reduce with .quantize: the error bound of comm.h, and the same bits on all ranks.
+ * Every rank computes the inputs of all ranks, and the exact sums in double.
  */
 #include "suite.h"
 
