@@ -7,8 +7,8 @@
  *
  * Each side checks once whether it can read the peer's memory, with a random token at an address that the
  * peer publishes. The receiver measures for which sizes this is faster and publishes the result. Until then
- * the sender tries both in turns of MSI_CMA_TRIALS large sends, so that each is measured with what it leaves in
- * the caches. The receiver never reads more bytes than its receive has posted.
+ * the sender tries both in turns of MSI_CMA_TRIALS large sends, so that each is measured with what it leaves
+ * in the caches. The receiver never reads more bytes than its receive has posted.
  */
 #ifndef MSI_TRANSPORT_RENDEZVOUS_H
 #define MSI_TRANSPORT_RENDEZVOUS_H
