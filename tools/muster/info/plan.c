@@ -51,12 +51,13 @@ static void print_candidates(const struct msi_cost_input *input, const struct ms
 }
 
 static int print_ref(struct msi_ref ref, size_t count) {
-    static const char *const spaces[] = {"in", "out", "raw", "acc"};
+    static const char *const spaces[] = {"in", "out", "raw", "acc", "packed"};
     return printf("%s[%zu..%zu)", spaces[ref.space], ref.at, ref.at + count);
 }
 
 static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
-    static const char *const verbs[] = {"send", "receive", "copy", "begin", "add", "merge", "end", "reduce"};
+    static const char *const verbs[] = {"send",  "receive", "copy",   "begin", "add",
+                                        "merge", "end",     "unpack", "pack",  "reduce"};
     int width = printf("%-8s", verbs[s->kind]);
     switch (s->kind) {
     case MSI_SEND:
@@ -65,6 +66,7 @@ static int print_step(const struct msi_plan *plan, const struct msi_step *s) {
     case MSI_RECV:
         width += print_ref(s->dst, s->count);
         return width + printf(" from %d", s->peer);
+    case MSI_PACK:
     case MSI_REDUCE_LOCAL:
         width += print_ref(s->dst, s->count) + printf(" from %d sources, ", s->peer);
         width += print_ref(plan->sources[s->sources], s->count);
