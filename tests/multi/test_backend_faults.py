@@ -64,6 +64,7 @@ class Checked(test_faults.Differences):
 
 class Absences(test_faults.Absences):
     settings = SAMPLE
+    wait = 1200  # ranks learn from the store who else waits, after 200 ms; more beside other tests
 
     def test_collective(self):
         self.be_absent("all_reduce")

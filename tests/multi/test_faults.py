@@ -293,17 +293,19 @@ class TimedOutByCma(TimedOut):
 class Absences(FaultsTest):
     """A rank does not call: the timeout works, and the message names the rank."""
 
+    wait = WAIT
+
     def be_absent(self, operation, *parts, n=3):
         with self.subTest(operation=operation), self.ended():
-            store, ranks = self.world(n, "absent", operation, WAIT)
+            store, ranks = self.world(n, "absent", operation, self.wait)
             for rank in ranks[:1] if operation == "recv" else ranks[:2]:
                 step = rank.step("absent")
                 self.assertIn(step.status, ("MST_ERR_STALLED", "MST_ERR_TIMEOUT"), step)
                 for part in (r"rank 2\b", *parts):
                     self.assertRegex(step.message, part)
                 self.assertEqual(step.culprit, 2)
-                self.assertGreaterEqual(step.ms, WAIT - 50)
-                self.assert_within(step, WAIT + 2000)
+                self.assertGreaterEqual(step.ms, self.wait - 50)
+                self.assert_within(step, self.wait + 2000)
             self.end(store, ranks)
         self.assert_nothing_left()
 
