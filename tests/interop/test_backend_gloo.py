@@ -115,7 +115,7 @@ class Stops(Gloo, test_faults.Stops):
 
 
 class Absences(Gloo, test_faults.FaultsTest):
-    be_absent = test_faults.Absences.be_absent
+    wait, be_absent = test_faults.WAIT, test_faults.Absences.be_absent
 
     def test_message(self):
         self.be_absent("recv")
