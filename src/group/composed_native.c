@@ -62,8 +62,10 @@ static mst_status submit(mst_backend_engine *engine, mst_backend_op *op) {
 static mst_status progress(mst_backend_engine *engine, mst_backend_op *op, bool *done) {
     struct mst_work *work = op->request;
     struct msi_comm *comm = engine->comm;
+    msi_comm_lock(comm); /* an engine looks at other communicators under their locks: wireup/memory.h */
     if (!msi_comm_advance(comm)) comm->engine->accept(comm);
     *done = work->done;
+    msi_comm_unlock(comm);
     if (!work->done) return MST_OK;
     mst_status st = msi_comm_explain(work);
     if (op->kind == MST_KIND_RECV) op->sender = work->source;
