@@ -26,8 +26,11 @@ class OneHost(CollectiveTest):
 
     def test_large_in_place(self):
         """A rank does not overwrite a round of an all_to_all that it has not published."""
-        status, out = self.run_tool("bench", "all_to_all", "--backend", "native", "-n", 2, "--bytes", "64M", "--seconds", 0.05)
-        self.assertEqual(status, 0, out)
+        for n, threads in ((2, 3), (3, 1)):
+            with self.subTest(n=n, threads=threads):
+                bench = "bench", "all_to_all", "--backend", "native", "-n", n, "--place", "in", "--bytes", "16M", "--seconds", 0.02
+                status, out = self.run_tool(*bench, env={"MUSTER_THREADS": threads})
+                self.assertEqual(status, 0, out)
 
 
 class BlockingMessages(CollectiveTest):
