@@ -6,6 +6,7 @@
  */
 #include "base/error.h"
 #include "engine/shm/shm_coll.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -79,7 +80,7 @@ static bool is_trial_by_cma(uint64_t seq) {
 bool msi_shm_cma_wanted(struct msi_shm_coll *coll) {
     int class = class_of(coll), faster = 0, me = coll->region->rank;
     bool undecided = false;
-    coll->spent = 0;
+    coll->spent = coll->read_from = 0;
     coll->measured = false;
     if (class < 0 || !prepare(coll)) return false;
     for (int r = 0; r < coll->region->size; r++) {
@@ -96,7 +97,8 @@ bool msi_shm_cma_wanted(struct msi_shm_coll *coll) {
 /*
  * The time of an operation through cells, relative to the time that a reader copies: the publishers copy into
  * the cells before that. Only the copies are measured, since the time of the whole operation includes that of
- * ranks that come late.
+ * ranks that come late. The reader of a broadcast copies while the root fills the next cells: the time from its
+ * first copy to its last one is measured, which only lacks that of filling the first cell.
  */
 static double cost_of_cells(const struct msi_shm_coll *coll) {
     double others = coll->region->size - 1;
@@ -106,7 +108,7 @@ static double cost_of_cells(const struct msi_shm_coll *coll) {
     case MST_KIND_ALL_TO_ALL:
         return 2;
     case MST_KIND_BROADCAST:
-        return 1 + 0.5 / others; /* the root is mostly ahead of the others */
+        return 1 + 1 / (double)coll->drained;
     default:
         return 1 + 1 / others;
     }
@@ -117,7 +119,8 @@ void msi_shm_cma_record(const struct msi_shm_coll *coll) {
     mst_kind kind = coll->work->op.desc.kind;
     int class = class_of(coll), sources = coll->src_rank >= 0 ? 1 : coll->region->size - 1;
     if (coll->by_cma && coll->by_cma != sources) return;
-    double spent = (double)coll->spent * (coll->by_cma ? 1 : cost_of_cells(coll));
+    int64_t copied = kind == MST_KIND_BROADCAST ? msi_now() - coll->read_from : coll->spent;
+    double spent = (double)copied * (coll->by_cma ? 1 : cost_of_cells(coll));
     uint32_t result = msi_cma_add_trial(&cma->trials[kind], class, coll->by_cma > 0,
                                         msi_op_bytes(&coll->work->op) * (size_t)sources, (int64_t)spent);
     /* Read by result_of of all ranks. */

@@ -306,6 +306,7 @@ static enum msi_advance copy_one(struct msi_shm_coll *coll, int rank) {
 static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
     if (!coll->measured) return copy_one(coll, rank);
     int64_t begun = msi_now();
+    if (!coll->read_from) coll->read_from = begun;
     enum msi_advance got = copy_one(coll, rank);
     coll->spent += msi_now() - begun;
     return got;

@@ -87,6 +87,7 @@ struct msi_shm_coll {
     int by_cma;     /* how many of them let this rank read their buffers by CMA */
     bool measured;  /* adds the time that this rank copies to spent */
     int64_t spent;  /* nanoseconds */
+    int64_t read_from; /* when the first of these copies began */
     bool must_tell; /* a source rank waits until this rank says how far it has read */
 
     /* An entry per rank. */
