@@ -18,10 +18,15 @@ enum {
     CHECKS = 64,           /* polls between two looks at the clock */
     COPY_GRAIN = 64 << 10, /* bytes that are worth a thread */
     COPY_PARTS = 4,        /* of a large copy for each thread, in case that one is slow */
+    CALLER = -1,           /* its number; those of the threads count from 0 */
     SHARE_MOST = 8,        /* more threads do not copy faster: memory is the limit */
 };
 
-/* A job and the next part of it that nobody has taken: turn << 32 | part << 16 | parts. */
+/* A job and the next part of it that nobody has taken: turn << 40 | helpers << 32 | part << 16 | parts. The
+ * first threads of the team, as many as helpers, take parts. */
+static int helpers_of(uint64_t state) {
+    return (int)(state >> 32 & 0xff);
+}
 static int part_of(uint64_t state) {
     return (int)(state >> 16 & 0xffff);
 }
@@ -29,12 +34,15 @@ static int parts_of(uint64_t state) {
     return (int)(state & 0xffff);
 }
 
+static _Thread_local bool spares; /* jobs of this thread leave processors to the program */
+
 struct msi_team {
     _Alignas(LINE) _Atomic uint64_t state;
     msi_team_job job; /* this and context belong to the turn of state: valid while a part is not done */
     void *context;
     _Alignas(LINE) _Atomic int done; /* parts of the turn */
     _Atomic int sleeping;            /* threads */
+    _Atomic int numbered;            /* threads that have their number */
     _Atomic bool ending;
     _Alignas(LINE) _Atomic bool busy; /* a thread has the team; it owns what follows */
     bool started;
@@ -70,57 +78,72 @@ void msi_team_limit(struct msi_team *team, int threads) {
     }
 }
 
+void msi_team_spare_processors(void) {
+    spares = true;
+}
+
 int msi_team_threads(const struct msi_team *team) {
     if (!team) return 1;
     /* Advice: orders nothing. */
     int64_t until = atomic_load_explicit(&team->rest_until, memory_order_relaxed);
     if (until && msi_now() < until) return 1;
-    return atomic_load_explicit(&team->limit, memory_order_relaxed);
+    int threads = atomic_load_explicit(&team->limit, memory_order_relaxed);
+    return spares && !team->fixed ? (threads + 1) / 2 : threads;
 }
 
-/* Wakes one thread, which wakes the next one if there is more to do. */
-static void wake_one(struct msi_team *team) {
-    if (!atomic_load_explicit(&team->sleeping, memory_order_seq_cst)) return; /* see sleep_until_job */
+/* Wakes one thread, which wakes the next one if there is more to do. Those that take no parts sleep on. */
+static void wake_one(struct msi_team *team, int helpers) {
+    int others = atomic_load_explicit(&team->numbered, memory_order_relaxed) - helpers,
+        sleeping = atomic_load_explicit(&team->sleeping, memory_order_seq_cst); /* see sleep_until_job */
+    if (sleeping <= (others > 0 ? others : 0)) return;
     pthread_mutex_lock(&team->lock);
     pthread_cond_signal(&team->wake);
     pthread_mutex_unlock(&team->lock);
 }
 
+/* Has the job a part for the thread with this number? */
+static bool is_for(uint64_t state, int number) {
+    return part_of(state) < parts_of(state) && number < helpers_of(state);
+}
+
 /* Takes a part of the job, if one is left, and does it. */
-static bool do_part(struct msi_team *team, bool wakes) {
+static bool do_part(struct msi_team *team, int number) {
     /* Acquires job and context, from msi_team_run. */
     uint64_t state = atomic_load_explicit(&team->state, memory_order_acquire);
     do {
-        if (part_of(state) >= parts_of(state)) return false;
+        if (!is_for(state, number)) return false;
     } while (!atomic_compare_exchange_weak_explicit(&team->state, &state, state + (1 << 16),
                                                     memory_order_acquire, memory_order_acquire));
-    if (wakes && part_of(state) + 1 < parts_of(state)) wake_one(team);
+    if (number != CALLER && part_of(state) + 1 < parts_of(state)) wake_one(team, helpers_of(state));
     team->job(team->context, part_of(state), parts_of(state));
     atomic_fetch_add_explicit(&team->done, 1, memory_order_release); /* to wait_for_all */
     return true;
 }
 
-static bool has_job(const struct msi_team *team) {
+/* Is there a job for the thread with this number? */
+static bool has_job(const struct msi_team *team, int number) {
     /* Sequentially consistent: either this sees the job, or msi_team_run sees the sleeper. */
     uint64_t state = atomic_load_explicit(&team->state, memory_order_seq_cst);
-    return part_of(state) < parts_of(state);
+    return is_for(state, number);
 }
 
-static void sleep_until_job(struct msi_team *team) {
+static void sleep_until_job(struct msi_team *team, int number) {
     pthread_mutex_lock(&team->lock);
     atomic_fetch_add_explicit(&team->sleeping, 1, memory_order_seq_cst);
-    while (!has_job(team) && !atomic_load_explicit(&team->ending, memory_order_relaxed))
+    while (!has_job(team, number) && !atomic_load_explicit(&team->ending, memory_order_relaxed)) {
         pthread_cond_wait(&team->wake, &team->lock);
+        if (!has_job(team, number)) pthread_cond_signal(&team->wake); /* the job may be for another one */
+    }
     atomic_fetch_sub_explicit(&team->sleeping, 1, memory_order_seq_cst);
     pthread_mutex_unlock(&team->lock);
 }
 
 /* Polls for a job; returns whether there is one. */
-static bool poll_job(struct msi_team *team) {
+static bool poll_job(struct msi_team *team, int number) {
     int64_t until = msi_now() + POLL_NS;
     while (!atomic_load_explicit(&team->ending, memory_order_relaxed)) {
         for (int i = 0; i < CHECKS; i++) {
-            if (has_job(team)) return true;
+            if (has_job(team, number)) return true;
             msi_relax();
         }
         if (msi_now() > until) return false;
@@ -132,9 +155,10 @@ static void *help(void *context) {
     struct msi_team *team = context;
     pthread_setname_np(pthread_self(), "muster-team");
     if (CPU_COUNT(&team->processors)) sched_setaffinity(0, sizeof team->processors, &team->processors);
+    int number = atomic_fetch_add_explicit(&team->numbered, 1, memory_order_relaxed);
     while (!atomic_load_explicit(&team->ending, memory_order_relaxed)) {
-        if (!poll_job(team)) sleep_until_job(team);
-        while (do_part(team, true)) {
+        if (!poll_job(team, number)) sleep_until_job(team, number);
+        while (do_part(team, number)) {
         }
     }
     return NULL;
@@ -181,10 +205,11 @@ void msi_team_run(struct msi_team *team, int parts, msi_team_job job, void *cont
     team->job = job;
     team->context = context;
     atomic_store_explicit(&team->done, 0, memory_order_relaxed);
-    uint64_t turn = (atomic_load_explicit(&team->state, memory_order_relaxed) >> 32) + 1;
-    atomic_store_explicit(&team->state, turn << 32 | (uint64_t)parts, memory_order_seq_cst);
-    wake_one(team);
-    while (do_part(team, false)) {
+    uint64_t turn = (atomic_load_explicit(&team->state, memory_order_relaxed) >> 40) + 1;
+    uint64_t helpers = (uint64_t)msi_team_threads(team) - 1;
+    atomic_store_explicit(&team->state, turn << 40 | helpers << 32 | (uint64_t)parts, memory_order_seq_cst);
+    wake_one(team, (int)helpers);
+    while (do_part(team, CALLER)) {
     }
     wait_for_all(team, parts, begun);
     atomic_store_explicit(&team->busy, false, memory_order_release);

@@ -27,7 +27,10 @@ struct msi_team *msi_team_new(int threads, bool fixed);
 void msi_team_free(struct msi_team *team);
 /* From now on at most that many threads work at a time. Any thread may call it. */
 void msi_team_limit(struct msi_team *team, int threads);
-/* How many threads would share a job now, with the caller; 1 for NULL. */
+/* From now on jobs of the calling thread use half of the threads, unless the number is fixed: it works while
+ * the program computes, which needs processors too. */
+void msi_team_spare_processors(void);
+/* How many threads would share a job of the caller now, with the caller; 1 for NULL. */
 int msi_team_threads(const struct msi_team *team);
 /* Does all parts of a job; team may be NULL. */
 void msi_team_run(struct msi_team *team, int parts, msi_team_job job, void *context);

@@ -92,6 +92,40 @@ static void copies(void **state) {
     msi_team_free(team);
 }
 
+/* The threads that took parts of jobs of one that leaves processors to the program. */
+struct seen {
+    _Atomic int n;
+};
+
+static void note_thread(void *context, int part, int parts) {
+    struct seen *seen = context;
+    (void)part;
+    (void)parts;
+    static _Thread_local const struct seen *noted;
+    if (noted != seen) atomic_fetch_add(&seen->n, 1);
+    noted = seen;
+    usleep(100);
+}
+
+static void *spare(void *context) {
+    struct msi_team *team = msi_team_new(THREADS, false);
+    struct job job;
+    assert_int_equal(msi_team_threads(team), THREADS);
+    for (int i = 0; i < 20; i++) run_one(team, &job); /* all threads have started */
+    msi_team_spare_processors();
+    assert_int_equal(msi_team_threads(team), THREADS / 2);
+    for (int i = 0; i < 20; i++) msi_team_run(team, 4 * THREADS, note_thread, context);
+    msi_team_free(team);
+    return NULL;
+}
+
+static void spares(void **state) {
+    (void)state;
+    struct seen seen = {.n = 0};
+    join_thread(start_thread(spare, &seen));
+    assert_in_range(seen.n, 1, THREADS / 2);
+}
+
 static void limits(void **state) {
     (void)state;
     assert_null(msi_team_new(1, false));
@@ -137,7 +171,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_once), cmocka_unit_test(other_threads_come),
         cmocka_unit_test(two_users),       cmocka_unit_test(copies),
-        cmocka_unit_test(limits),          cmocka_unit_test(rests),
+        cmocka_unit_test(spares),          cmocka_unit_test(limits),
+        cmocka_unit_test(rests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "comm/comm_internal.h"
 #include "comm/wait_reports.h"
+#include "os/team.h"
 #include "os/thread.h"
 #include "prof/flight/dump.h"
 
@@ -73,6 +74,7 @@ static void *run_thread(void *context) {
     struct msi_comm *comm = context;
     pthread_setname_np(pthread_self(), "muster-comm");
     msi_call_rank(comm->ranks.globals[comm->rank]);
+    msi_team_spare_processors();
     msi_comm_lock(comm);
     struct msi_idle idle = {0};
     while (!comm->ending) {
