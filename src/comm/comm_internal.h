@@ -26,10 +26,18 @@ struct msi_comm_ranks {
     int *globals;        /* rank in the world */
     int *slots;          /* number among the ranks of this host; -1: it is on another host */
     int local;           /* ranks on this host */
-    bool oversubscribed; /* more ranks than processors */
+    bool oversubscribed; /* more ranks than processors: … */
+    int sharing;         /* … so many ranks share one, at most */
     bool one_host;       /* all ranks of the world are on this host */
     struct msi_hosts hosts;
 };
+
+/* So many ranks run on so many processors. */
+static inline void msi_comm_share_processors(struct msi_comm_ranks *ranks, int n_ranks, int processors) {
+    int sharing = (n_ranks + processors - 1) / processors;
+    if (sharing > ranks->sharing) ranks->sharing = sharing;
+    ranks->oversubscribed = ranks->sharing > 1;
+}
 
 /* What an engine tells about itself when it opens. */
 struct msi_engine_traits {
@@ -141,12 +149,12 @@ static inline bool msi_comm_must_compare(const struct msi_comm *comm, const stru
 #define MSI_NO_DEADLINE INT64_MAX
 
 /*
- * How ranks of a host read each other's memory. Oversubscribed ranks share a processor: the time of a copy
- * says nothing about CMA, and what counts is the number of context switches.
+ * How ranks of a host read each other's memory. The time of a copy says nothing about CMA if ranks share a
+ * processor. CMA is used then, since it needs fewer context switches.
  */
 static inline enum msi_cma_mode msi_comm_cma_mode(const struct msi_comm *comm) {
     bool measures = comm->config.cma == MSI_CMA_MODE_AUTO;
-    return measures && comm->ranks.oversubscribed ? MSI_CMA_MODE_NEVER : comm->config.cma;
+    return measures && comm->ranks.oversubscribed ? MSI_CMA_MODE_ALWAYS : comm->config.cma;
 }
 
 /* Checks before the thread yields the processor: one if the host is oversubscribed, few if it is needed. */

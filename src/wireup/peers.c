@@ -119,7 +119,7 @@ void msi_peers_set_all_here(struct msi_peers *peers) {
     struct msi_comm *comm = peers->comm;
     peers->all_here = true;
     int processors = msi_shm_region_processors(peers->region); /* 0: not known */
-    if (processors && comm->ranks.local > processors) comm->ranks.oversubscribed = true;
+    if (processors) msi_comm_share_processors(&comm->ranks, comm->ranks.local, processors);
     if (comm->ranks.local == 1) return;
     if (processors) msi_team_limit(comm->config.team, processors / comm->ranks.local);
     if (peers->made) delete_key(comm);

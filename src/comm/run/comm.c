@@ -34,7 +34,7 @@ static bool copy_ranks(struct msi_comm *comm, const struct msi_comm_options *opt
         ranks->globals[r] = msi_comm_global(comm, r);
         ranks->slots[r] = hosts[r] == hosts[options->rank] ? ranks->local++ : -1;
     }
-    ranks->oversubscribed = options->local_ranks > processors();
+    msi_comm_share_processors(ranks, options->local_ranks, processors());
     ranks->one_host = options->local_ranks == options->config.world_size;
     return true;
 }

@@ -30,8 +30,9 @@ enum {
     NAP_NS = 100000,
     /* An engine with a descriptor has threads of its own, which need the processor. */
     WOKEN_NS = 20000,
-    SPIN_NS = 10000,           /* before the thread yields, if the clock measures the wait */
-    CROWDED_NS = 300000,       /* a yield that takes longer has met a thread that computes, … */
+    SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
+    /* A yield that takes longer, for each rank that shares the processor, has met a thread that computes, … */
+    CROWDED_NS = 300000,
     CROWDED_FOR_NS = 20000000, /* … which counts for that long */
     SLEEP_MS = 5,
     SLEEP_MOST_MS = 50,
@@ -408,7 +409,8 @@ static void pause_a_little(struct msi_comm *comm, bool yield) {
         msi_relax();
     }
     if (let_go) msi_comm_lock(comm);
-    if (after - before > CROWDED_NS) comm->waiting.crowded_until = after + CROWDED_FOR_NS;
+    if (after - before > (int64_t)CROWDED_NS * comm->ranks.sharing)
+        comm->waiting.crowded_until = after + CROWDED_FOR_NS;
 }
 
 /* How long a wait yields before it sleeps. */

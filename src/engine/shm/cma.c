@@ -26,11 +26,18 @@ static struct msi_cma_side *side(const struct msi_shm_coll *coll, int rank) {
     return &coll->region->areas[rank].cma;
 }
 
+/* Ranks that share processors also share their caches: only cells that one rank fills for all cost more. */
+static enum msi_cma_mode mode(const struct msi_comm *comm, mst_kind kind) {
+    bool measures = comm->config.cma == MSI_CMA_MODE_AUTO;
+    if (measures && comm->ranks.oversubscribed && kind != MST_KIND_SCATTER) return MSI_CMA_MODE_NEVER;
+    return msi_comm_cma_mode(comm);
+}
+
 /* The size class of an operation; -1 if it never uses CMA. */
 static int class_of(const struct msi_shm_coll *coll) {
     const struct msi_comm *comm = coll->work->comm;
     if (coll->work->op.reducer || coll->uneven || msi_shm_is_barrier(coll)) return -1;
-    if (comm->size > RANKS_MOST || msi_comm_cma_mode(comm) == MSI_CMA_MODE_NEVER) return -1;
+    if (comm->size > RANKS_MOST || mode(comm, coll->work->op.desc.kind) == MSI_CMA_MODE_NEVER) return -1;
     size_t bytes = msi_op_bytes(&coll->work->op);
     bool small = bytes * msi_shm_blocks(coll) <= MSI_SMALL_CELL; /* small.c may have published it */
     return small ? -1 : msi_cma_class(bytes);
@@ -68,7 +75,7 @@ static struct msi_shm_cma *prepare(const struct msi_shm_coll *coll) {
 static uint32_t result_of(const struct msi_shm_coll *coll, int rank, int class) {
     const struct msi_cma_side *of = side(coll, rank);
     if (!atomic_load_explicit(&of->can_read, memory_order_relaxed)) return MSI_CMA_SLOWER;
-    if (coll->work->comm->config.cma == MSI_CMA_MODE_ALWAYS) return MSI_CMA_FASTER;
+    if (mode(coll->work->comm, coll->work->op.desc.kind) == MSI_CMA_MODE_ALWAYS) return MSI_CMA_FASTER;
     return atomic_load_explicit(&of->results[coll->work->op.desc.kind][class], memory_order_relaxed);
 }
 
