@@ -15,11 +15,11 @@ class Calls(CollectiveTest):
         self.assertEqual(out.count("done\n"), n, out)
 
     def test_one_host(self):
-        for n in (1, 2, 3, 5):
+        for n in (2, 3) if SANITIZED else (1, 2, 3, 5):
             self.probe(n, "calls")
 
     def test_hosts(self):
-        for hosts in ("ab", "abc", "aabb", "abab"):
+        for hosts in ("ab", "aabb") if SANITIZED else ("ab", "abc", "aabb", "abab"):
             self.probe(len(hosts), "calls", hosts=hosts)
 
     def test_several_sockets(self):

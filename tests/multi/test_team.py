@@ -1,7 +1,7 @@
 """Large tensors that several threads of each rank copy and reduce (MUSTER_THREADS)."""
 
 from collective_kit import CollectiveTest
-from harness import main
+from harness import SANITIZED, main
 
 TEAM = {"MUSTER_THREADS": "3"}
 COUNT = 140003  # an end within a round
@@ -14,7 +14,9 @@ class Team(CollectiveTest):
             self.assertRegex(out, r"collective: ok: 6 cases")
 
     def test_reductions(self):
-        self.check(2, "all_reduce", "reduce", "exscan", "reduce_scatter_tensor", "all_reduce with a user op")
+        self.check(2, "all_reduce", "exscan", "reduce_scatter_tensor")
+        if not SANITIZED:
+            self.check(2, "reduce", "all_reduce with a user op")
 
     def test_copies(self):
         self.check(2, "broadcast", count=300007)  # more rounds than a rank has cells
