@@ -46,17 +46,20 @@ FIGURES := build/bench
 bench: build ## run the standard benchmarks (minutes); update the tables in docs/performance.md and the chart
 	mkdir -p $(FIGURES)
 	build/bin/muster bench limits --json $(FIGURES)/limits.json
-	build/bin/muster bench all --backend native,openmpi,mpich,mpi,gloo --bind --bytes 4:64M:16 --seconds 0.03 \
+	build/bin/muster bench all --bind --bytes 4:64M:16 --seconds 0.03 \
+		--backend native,openmpi,mpich,openmpi:nocma,openmpi:sm,openmpi:ucx,mpich:nocma,gloo \
 		--limits --json $(FIGURES)/host.json --plot $(FIGURES)/host.svg
 	build/bin/muster bench all --backend native,openmpi,mpich --bind --bytes 16K:64M:16 --seconds 0.03 \
 		--buffers symmetric --json $(FIGURES)/symmetric.json
-	build/bin/muster bench all --backend native,openmpi,mpich --bind --bytes 4:16M:64 --seconds 0.03 \
+	build/bin/muster bench all --backend native,openmpi,mpich,gloo --bind --bytes 4:16M:64 --seconds 0.03 \
 		--hosts-simulated 2 --json $(FIGURES)/hosts.json
+	build/bin/muster bench all --backend native,openmpi --ranks 8 --bytes 4:4M:16 --seconds 0.03 \
+		--json $(FIGURES)/shared.json
 	build/bin/muster bench all_reduce send_recv --backend native,openmpi,mpich,gloo --bind --bytes 4:64M:4 \
 		--seconds 0.03 --json $(FIGURES)/chart.json
 	scripts/bench_chart.py docs/pictures/bench.svg $(FIGURES)/chart.json
 	scripts/bench_table.py docs/performance.md $(FIGURES)/limits.json $(FIGURES)/host.json \
-		$(FIGURES)/symmetric.json $(FIGURES)/hosts.json
+		$(FIGURES)/symmetric.json $(FIGURES)/hosts.json $(FIGURES)/shared.json
 
 install: build ## install into PREFIX (default /usr/local)
 	cmake --install build --prefix $(PREFIX)

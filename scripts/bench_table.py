@@ -108,16 +108,29 @@ def figures(lines, ops):
     return table(["bytes"] + ops, rows)
 
 
+def columns(others):
+    """Returns the backends of each column: each alone, the MPIs as installed, and these with other settings (NAME:SETTING)."""
+    installed = [o for o in others if o in ("openmpi", "mpich")]
+    tuned = [o for o in others if o.split(":")[0] in installed]
+    found = {other: [other] for other in others if other not in tuned or other in installed}
+    if len(installed) > 1:
+        found["faster MPI"] = installed
+    if len(tuned) > len(installed):
+        found["fastest MPI, tuned"] = tuned
+    return found
+
+
 def means(lines, ops, others):
     rows = []
     for op in ops + ["all"]:
         row = [op]
-        for other in others:
-            ratios = [l["ratio_to"][other] for l in lines if op in (l["op"], "all") and other in (l["ratio_to"] or {})]
+        for some in columns(others).values():
+            here = [l["ratio_to"] or {} for l in lines if op in (l["op"], "all")]
+            ratios = [min(r[o] for o in some if o in r) for r in here if any(o in r for o in some)]
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
             row.append(f"{digits(mean)}×, {digits(min(ratios))}×" if ratios else "–")
         rows.append(row)
-    return table(["geometric mean, worst"] + others, rows)
+    return table(["geometric mean, worst"] + list(columns(others)), rows)
 
 
 def case(lines, setting):

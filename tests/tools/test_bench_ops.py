@@ -215,6 +215,12 @@ class Figures(Bench):
 
 
     @unittest.skipUnless(MPI, "Open MPI is not installed")
+    def test_an_mpi_with_settings(self):
+        lines, _, _ = self.json_of("barrier", *QUICK, "--backend", f"{MPI},{MPI}:sm")
+        times = {line["backend"]: line["us_median"] for line in lines}
+        self.assertEqual(sorted(times), [MPI, f"{MPI}:sm"])
+
+    @unittest.skipUnless(MPI, "Open MPI is not installed")
     def test_an_mpi_in_place(self):
         lines, out, _ = self.json_of("all", *SMALL, "--backend", MPI, "--place", "in")
         self.assertEqual({line["op"] for line in lines if line["in_place"]}, set(OPS) - set(ONE_FORM))
@@ -346,7 +352,8 @@ class Trouble(Bench):
             (("barrier", "--frob"), b"unknown option '--frob'"),
             (("barrier", "--backend", "nativ"), b"unknown backend 'nativ'; did you mean 'native'?"),
             (("barrier", "--backend", "minimul"), b"unknown backend 'minimul'; did you mean 'minimal'?"),
-            (("barrier", "--backend", "xyzzy"), b"gloo nccl minimal openmpi mpich torch; modules mst_backend_xyzzy.so are searched"),
+            (("barrier", "--backend", "xyzzy"), b"gloo nccl minimal openmpi mpich openmpi:nocma openmpi:sm openmpi:ucx mpich:nocma torch; modules mst_backend_xyzzy.so are searched"),
+            (("barrier", "--hosts-simulated", "2", "--backend", "openmpi:sm"), b"openmpi:sm is for one host"),
             (("barrier", "--backend", ""), b"--backend needs a name"),
             (("barrier", "--backend", "native,native"), b"'native' twice"),
             (("barrier", "--dtype", "bf17"), b"unknown dtype 'bf17'; did you mean 'bf16'?"),
@@ -500,7 +507,8 @@ class Others(Bench):
         line = {"op": "all_reduce", "dtype": "f32", "ranks": 2, "hosts": 1, "bytes": 4, "buffers": "hot"}
         more = {"us_p99": 2.0, "algbw_GBps": 0.1, "busbw_GBps": 0.1, "wrong": 0}
         with open(figures, "w", encoding="utf-8") as file:
-            for backend, us, ratio in (("native", 0.25, {"mpi": 3.0}), ("mpi", 0.75, None)):
+            others = {"gloo": 9.0, "openmpi": 3.0, "mpich": 4.0, "openmpi:sm": 2.0}
+            for backend, us, ratio in (("native", 0.25, others), *((name, 0.25 * x, None) for name, x in others.items())):
                 print(json.dumps({"backend": backend, **line, "us_median": us, "ratio_to": ratio, **more}), file=file)
         with open(document, "w", encoding="utf-8") as file:
             file.write("before\n<!-- make bench: begin -->\nold\n<!-- make bench: end -->\nafter\n")
@@ -511,8 +519,9 @@ class Others(Bench):
                 texts.append(file.read())
         self.assertEqual(*texts)
         self.assertRegex(texts[0], r"(?s)\Abefore\n.*cores of a .*after\n\Z")
-        self.assertIn("| 4 B | 0.25, 3.00× |", texts[0])
-        self.assertIn("| all | 3.00×, 3.00× |", texts[0])
+        self.assertIn("| 4 B | 0.25, 2.00× |", texts[0])
+        self.assertIn("| geometric mean, worst | gloo | openmpi | mpich | faster MPI | fastest MPI, tuned |", texts[0])
+        self.assertIn("| all | 9.00×, 9.00× | 3.00×, 3.00× | 4.00×, 4.00× | 3.00×, 3.00× | 2.00×, 2.00× |", texts[0])
         self.assertNotIn("old", texts[0])
 
 

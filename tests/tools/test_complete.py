@@ -124,7 +124,7 @@ class Complete(ToolTest):
         self.assertEqual(bash("muster run --rdzv_backend=s"), ["static"])
         self.assertEqual(bash("muster run --bind="), ["cores", "numa", "none"])
         self.assertEqual(bash("muster run -np "), ["cpu", "gpu", "auto"])
-        self.assertEqual(bash("muster bench all_reduce --backend native,openm"), ["native,openmpi"])
+        self.assertEqual(bash("muster bench all_reduce --backend native,glo"), ["native,gloo"])
         self.assertEqual(bash("muster bench all_reduce --backend mpi:op"), ["openmpi"])  # bash has the part before the colon
         self.assertEqual(bash("muster bench --bytes 4 all_red"), ["all_reduce"])
         self.assertEqual(bash("muster info --plan broad"), ["broadcast"])

@@ -169,7 +169,8 @@ static bool prepare_mpi(struct bench_peer *peer, const char *dir, const struct b
     const char *query[] = {peer->program, NULL};
     bool proceed = run_command(peer, compile, &result);
     if (peer->why_not[0] == '\0') proceed = run_command(peer, query, &result);
-    if (peer->why_not[0] == '\0' && strncmp(result.text, peer->label, strlen(peer->label)) != 0)
+    const char *expected = peer->openmpi ? "Open MPI" : "MPICH";
+    if (peer->why_not[0] == '\0' && strncmp(result.text, expected, strlen(expected)) != 0)
         snprintf(peer->why_not, sizeof peer->why_not, "%.200s belongs to '%.*s'", compiler,
                  (int)strcspn(result.text, " \n"), result.text);
     return proceed;
@@ -212,6 +213,7 @@ bool peers_prepare(struct bench_peer *peer, const struct bench_place *place, con
 static void add_mpirun(struct bench_argv *argv, const struct bench_peer *peer, int hosts) {
     peers_add(argv, peer->launcher, "-n", argv->ranks);
     if (peer->openmpi) peers_add(argv, "--oversubscribe");
+    if (hosts == 1 && peer->settings) peers_add_args(argv, peer->settings);
     if (hosts > 1 && peer->openmpi)
         peers_add(argv, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
                   "lo");

@@ -26,7 +26,8 @@ struct bench_peer {
     const char *label;  /* in tables */
     const char *engine; /* the .backend of mst_init; NULL: not through muster */
     enum bench_kind kind;
-    bool openmpi; /* the mpirun of Open MPI starts it, not that of MPICH */
+    bool openmpi;                /* the mpirun of Open MPI starts it, not that of MPICH */
+    const char *const *settings; /* arguments of mpirun that tune it for one host; NULL: as installed */
     char version[64];
     char why_not[BENCH_WHY_MAX]; /* why it cannot be measured, or "" */
     char launcher[PATH_MAX], program[PATH_MAX];

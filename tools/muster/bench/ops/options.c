@@ -17,7 +17,9 @@ static const struct opt options[] = {
     {"backend", 'b', OPT_STRING, "BACKEND,...",
      "through muster: native, mpi, mpi:openmpi, mpi:mpich, gloo, nccl,\n"
      "and modules in MUSTER_BACKEND_PATH; called directly:\n"
-     "openmpi, mpich, torch (default native,openmpi,mpich)",
+     "openmpi, mpich, torch, and the MPIs with other settings:\n"
+     "openmpi:nocma, openmpi:sm, openmpi:ucx, mpich:nocma\n"
+     "(default native,openmpi,mpich)",
      AT(backends), 0, 0},
     {"ranks", 'n', OPT_STRING, "N,...", "numbers of ranks (default 2)", AT(ranks), 0, 0},
     {"bytes", 0, OPT_STRING, "MIN:MAX:N",
@@ -103,6 +105,8 @@ static int read_backends(struct ops_bench *b, const char *list) {
         for (int i = 0; i < b->n_backends; i++)
             if (strcmp(b->backends[i].name, item) == 0)
                 return opt_mistake(&command, "--backend has '%s' twice", item);
+        if (backend.settings && b->o.hosts > 1)
+            return opt_mistake(&command, "%s is for one host, without --hosts-simulated", item);
         if (b->n_backends == OPS_BACKENDS_MOST)
             return opt_mistake(&command, "--backend takes at most %d names", OPS_BACKENDS_MOST);
         b->backends[b->n_backends++] = backend;
