@@ -31,7 +31,7 @@ enum {
     /* An engine with a descriptor has threads of its own, which need the processor. */
     WOKEN_NS = 20000,
     SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
-    /* A yield that takes longer, for each rank that shares the processor, has met a thread that computes, … */
+    /* A yield that takes longer for each rank on the processor has met a thread that computes, … */
     CROWDED_NS = 300000,
     CROWDED_FOR_NS = 20000000, /* … which counts for that long */
     SLEEP_MS = 5,

@@ -104,8 +104,8 @@ bool msi_shm_cma_wanted(struct msi_shm_coll *coll) {
 /*
  * The time of an operation through cells, relative to the time that a reader copies: the publishers copy into
  * the cells before that. Only the copies are measured, since the time of the whole operation includes that of
- * ranks that come late. The reader of a broadcast copies while the root fills the next cells: the time from its
- * first copy to its last one is measured, which only lacks that of filling the first cell.
+ * ranks that come late. The reader of a broadcast copies while the root fills the next cells: the time from
+ * its first copy to its last one is measured, which only lacks that of filling the first cell.
  */
 static double cost_of_cells(const struct msi_shm_coll *coll) {
     double others = coll->region->size - 1;
