@@ -102,22 +102,21 @@ bool msi_shm_cma_wanted(struct msi_shm_coll *coll) {
 }
 
 /*
- * The time of an operation through cells, relative to the time that a reader copies: the publishers copy into
- * the cells before that. Only the copies are measured, since the time of the whole operation includes that of
- * ranks that come late. The reader of a broadcast copies while the root fills the next cells: the time from
- * its first copy to its last one is measured, which only lacks that of filling the first cell.
+ * What this rank's part of a measured operation takes, in nanoseconds. That is not the time of the whole
+ * operation, which includes that of ranks that come late.
  */
-static double cost_of_cells(const struct msi_shm_coll *coll) {
-    double others = coll->region->size - 1;
+static double cost(const struct msi_shm_coll *coll) {
+    double rounds = coll->drained, others = coll->region->size - 1;
     switch (coll->work->op.desc.kind) {
-    case MST_KIND_SCATTER:
-        return 1 + others; /* the root copies for all; without cells they read its buffer at the same time */
-    case MST_KIND_ALL_TO_ALL:
-        return 2;
     case MST_KIND_BROADCAST:
-        return 1 + 1 / (double)coll->drained;
+    case MST_KIND_GATHER:
+        /* Others fill the next cells while this rank reads: from its first read to its last one. That lacks
+         * the time of filling the first cells. */
+        return (double)(msi_now() - coll->read_from) * (coll->by_cma ? 1 : 1 + 1 / rounds);
+    case MST_KIND_SCATTER: /* the root fills the cells of all; by CMA they read at the same time */
+        return (double)coll->spent * (coll->by_cma ? 1 : 1 + others);
     default:
-        return 1 + 1 / others;
+        return (double)coll->spent; /* all fill and read as much */
     }
 }
 
@@ -126,10 +125,8 @@ void msi_shm_cma_record(const struct msi_shm_coll *coll) {
     mst_kind kind = coll->work->op.desc.kind;
     int class = class_of(coll), sources = coll->src_rank >= 0 ? 1 : coll->region->size - 1;
     if (coll->by_cma && coll->by_cma != sources) return;
-    int64_t copied = kind == MST_KIND_BROADCAST ? msi_now() - coll->read_from : coll->spent;
-    double spent = (double)copied * (coll->by_cma ? 1 : cost_of_cells(coll));
     uint32_t result = msi_cma_add_trial(&cma->trials[kind], class, coll->by_cma > 0,
-                                        msi_op_bytes(&coll->work->op) * (size_t)sources, (int64_t)spent);
+                                        msi_op_bytes(&coll->work->op) * (size_t)sources, (int64_t)cost(coll));
     /* Read by result_of of all ranks. */
     atomic_store_explicit(&side(coll, coll->region->rank)->results[kind][class], (uint8_t)result,
                           memory_order_relaxed);

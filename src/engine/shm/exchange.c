@@ -161,7 +161,9 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
     if (!msi_shm_region_may_announce(region, coll->seq)) return MSI_BLOCKED;
     if (coll->mode == MSI_SLOT_BIG && !half_is_free(region, coll->seq)) return MSI_BLOCKED;
     struct msi_slot *slot = msi_shm_slot(coll, region->rank);
+    int64_t begun = coll->measured ? msi_now() : 0;
     stage_first(coll, slot);
+    if (coll->measured) coll->spent += msi_now() - begun;
     coll->filled = 1;
     msi_shm_announce(coll, coll->mode);
     copy_own(coll);
@@ -198,7 +200,9 @@ static bool fill_next(struct msi_shm_coll *coll) {
     uint32_t n = batch(coll, coll->rounds - coll->filled);
     while (n && !has_room(coll, coll->filled + n - 1)) n--;
     if (n == 0) return false;
+    int64_t begun = coll->measured ? msi_now() : 0;
     msi_team_run(msi_shm_team(coll), (int)n, fill_round, coll);
+    if (coll->measured) coll->spent += msi_now() - begun;
     coll->filled += n;
     msi_shm_region_post(coll->region, &msi_shm_region_own(coll->region)->filled,
                         msi_rounds_done(coll->seq, coll->filled));

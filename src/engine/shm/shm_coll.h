@@ -83,12 +83,12 @@ struct msi_shm_coll {
     size_t chunk;            /* bytes of a block that one round moves */
     uint32_t rounds, filled; /* of what this rank publishes */
     uint32_t drained, to_drain;
-    int peer;       /* how many of the source ranks this round has seen */
-    int by_cma;     /* how many of them let this rank read their buffers by CMA */
-    bool measured;  /* adds the time that this rank copies to spent */
-    int64_t spent;  /* nanoseconds */
-    int64_t read_from; /* when the first of these copies began */
-    bool must_tell; /* a source rank waits until this rank says how far it has read */
+    int peer;          /* how many of the source ranks this round has seen */
+    int by_cma;        /* how many of them let this rank read their buffers by CMA */
+    bool measured;     /* adds the time of this rank's copies to spent */
+    int64_t spent;     /* nanoseconds */
+    int64_t read_from; /* when the first copy of another rank's block began */
+    bool must_tell;    /* a source rank waits until this rank says how far it has read */
 
     /* An entry per rank. */
     const void **sources;
