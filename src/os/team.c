@@ -41,7 +41,6 @@ struct msi_team {
     msi_team_job job; /* this and context belong to the turn of state: valid while a part is not done */
     void *context;
     _Alignas(LINE) _Atomic int done; /* parts of the turn */
-    _Atomic int sleeping;            /* threads */
     _Atomic int numbered;            /* threads that have their number */
     _Atomic bool ending;
     _Alignas(LINE) _Atomic bool busy; /* a thread has the team; it owns what follows */
@@ -53,7 +52,10 @@ struct msi_team {
     int n;      /* threads, without the caller */
     cpu_set_t processors;
     pthread_mutex_t lock; /* of sleep and wake */
-    pthread_cond_t wake;
+    struct helper {
+        _Atomic bool sleeps;
+        pthread_cond_t wake;
+    } helpers[MSI_TEAM_MOST];
     pthread_t threads[MSI_TEAM_MOST];
 };
 
@@ -66,7 +68,7 @@ struct msi_team *msi_team_new(int threads, bool fixed) {
     atomic_init(&team->limit, threads < MSI_TEAM_MOST ? threads : MSI_TEAM_MOST);
     if (sched_getaffinity(0, sizeof team->processors, &team->processors)) CPU_ZERO(&team->processors);
     pthread_mutex_init(&team->lock, NULL);
-    pthread_cond_init(&team->wake, NULL);
+    for (int i = 0; i < MSI_TEAM_MOST; i++) pthread_cond_init(&team->helpers[i].wake, NULL);
     return team;
 }
 
@@ -91,14 +93,16 @@ int msi_team_threads(const struct msi_team *team) {
     return spares && !team->fixed ? (threads + 1) / 2 : threads;
 }
 
-/* Wakes one thread, which wakes the next one if there is more to do. Those that take no parts sleep on. */
+/* Wakes one thread of the job, which wakes the next one if there is more to do. */
 static void wake_one(struct msi_team *team, int helpers) {
-    int others = atomic_load_explicit(&team->numbered, memory_order_relaxed) - helpers,
-        sleeping = atomic_load_explicit(&team->sleeping, memory_order_seq_cst); /* see sleep_until_job */
-    if (sleeping <= (others > 0 ? others : 0)) return;
-    pthread_mutex_lock(&team->lock);
-    pthread_cond_signal(&team->wake);
-    pthread_mutex_unlock(&team->lock);
+    for (int i = 0; i < helpers; i++) {
+        struct helper *helper = &team->helpers[i];
+        if (!atomic_load_explicit(&helper->sleeps, memory_order_seq_cst)) continue; /* see sleep_until_job */
+        pthread_mutex_lock(&team->lock);
+        pthread_cond_signal(&helper->wake);
+        pthread_mutex_unlock(&team->lock);
+        return;
+    }
 }
 
 /* Has the job a part for the thread with this number? */
@@ -128,13 +132,12 @@ static bool has_job(const struct msi_team *team, int number) {
 }
 
 static void sleep_until_job(struct msi_team *team, int number) {
+    struct helper *helper = &team->helpers[number];
     pthread_mutex_lock(&team->lock);
-    atomic_fetch_add_explicit(&team->sleeping, 1, memory_order_seq_cst);
-    while (!has_job(team, number) && !atomic_load_explicit(&team->ending, memory_order_relaxed)) {
-        pthread_cond_wait(&team->wake, &team->lock);
-        if (!has_job(team, number)) pthread_cond_signal(&team->wake); /* the job may be for another one */
-    }
-    atomic_fetch_sub_explicit(&team->sleeping, 1, memory_order_seq_cst);
+    atomic_store_explicit(&helper->sleeps, true, memory_order_seq_cst);
+    while (!has_job(team, number) && !atomic_load_explicit(&team->ending, memory_order_relaxed))
+        pthread_cond_wait(&helper->wake, &team->lock);
+    atomic_store_explicit(&helper->sleeps, false, memory_order_relaxed);
     pthread_mutex_unlock(&team->lock);
 }
 
@@ -219,10 +222,10 @@ void msi_team_free(struct msi_team *team) {
     if (!team) return;
     pthread_mutex_lock(&team->lock);
     atomic_store_explicit(&team->ending, true, memory_order_relaxed);
-    pthread_cond_broadcast(&team->wake);
+    for (int i = 0; i < team->n; i++) pthread_cond_signal(&team->helpers[i].wake);
     pthread_mutex_unlock(&team->lock);
     for (int i = 0; i < team->n; i++) pthread_join(team->threads[i], NULL);
-    pthread_cond_destroy(&team->wake);
+    for (int i = 0; i < MSI_TEAM_MOST; i++) pthread_cond_destroy(&team->helpers[i].wake);
     pthread_mutex_destroy(&team->lock);
     free(team);
 }
