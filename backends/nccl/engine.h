@@ -166,6 +166,8 @@ mst_status mnc_p2p_self(mst_backend_engine *engine, struct mnc_job *job);
 
 /* memory.c */
 mst_memory mnc_memory_of(const void *pointer);
+/* The GPU of the memory; -1: it is host memory. */
+int mnc_device_of(const void *pointer);
 void *mnc_alloc(mst_backend_engine *engine, size_t bytes);
 void mnc_release(mst_backend_engine *engine, void *memory);
 mst_status mnc_copy(mst_backend_engine *engine, void *to, const void *from, size_t bytes);
