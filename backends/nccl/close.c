@@ -125,6 +125,7 @@ static void free_jobs(mst_backend_engine *engine) {
     for (struct mnc_job *job; (job = engine->all);) {
         engine->all = job->older;
         mnc_cuda.EventDestroy(job->end);
+        if (job->begin) mnc_cuda.EventDestroy(job->begin);
         if (job->timed_begin) mnc_cuda.EventDestroy(job->timed_begin);
         if (job->timed_end) mnc_cuda.EventDestroy(job->timed_end);
         free(job);

@@ -37,6 +37,8 @@ struct mnc_job {
     bool launched;  /* end is recorded */
     mnc_stream stream;
     mnc_event end;
+    mnc_event begin;                  /* NULL until first needed */
+    bool waits;                       /* for begin: it was submitted before it could be launched */
     mnc_event timed_begin, timed_end; /* NULL until first needed */
 };
 

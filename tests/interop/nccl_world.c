@@ -9,16 +9,19 @@
  *   leave    a group of two ends before what it has on a stream
  *   profile  calls on a stream, messages too, for the table at the end
  *   device   the program makes another device its current one between calls
+ *   first    the first message of a pair starts after what was on the default stream when it was called
  *   buffer   the buffer of the first call is on another device than the local rank tells
  */
 #include <muster/muster.h>
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COUNT = 1000 };
 
@@ -175,6 +178,32 @@ static int device(void) {
     return 0;
 }
 
+static void hold(void *argument) {
+    atomic_bool *free = argument;
+    while (!atomic_load(free)) usleep(1000);
+}
+
+/* What rank 1 does first is on the default stream of rank 0 later, and waits for the message. */
+static int first(void) {
+    static atomic_bool free;
+    void *memory = device_numbers(me);
+    void (*enqueue)(void *, void (*)(void *), void *);
+    mst_work *work = NULL;
+    find("fake_enqueue", &enqueue);
+    REQUIRE(mst_all_reduce(memory, COUNT, MST_I32) == MST_OK); /* opens the engine */
+    if (me == 1) {
+        REQUIRE(mst_barrier() == MST_OK);
+        REQUIRE(mst_send(memory, COUNT, MST_I32, 0) == MST_OK);
+        return 0;
+    }
+    REQUIRE(mst_irecv(memory, COUNT, MST_I32, 1, .work = &work) == MST_OK);
+    enqueue(NULL, hold, &free);
+    REQUIRE(mst_barrier() == MST_OK);
+    REQUIRE(mst_wait(work, .timeout_ms = 10000) == MST_OK);
+    atomic_store(&free, true);
+    return 0;
+}
+
 static int buffer(void) {
     int other = (own + 1) % devices, now = -1;
     REQUIRE(!set_device(other));
@@ -189,8 +218,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*body)(void);
-    } modes[] = {{"lost", lost},   {"late", late},       {"host", host},     {"stream", stream},
-                 {"leave", leave}, {"profile", profile}, {"device", device}, {"buffer", buffer}};
+    } modes[] = {{"lost", lost},     {"late", late},     {"host", host},
+                 {"stream", stream}, {"leave", leave},   {"profile", profile},
+                 {"device", device}, {"buffer", buffer}, {"first", first}};
     find("cudaGetDeviceCount", &count_devices);
     find("cudaGetDevice", &get_device);
     find("cudaSetDevice", &set_device);

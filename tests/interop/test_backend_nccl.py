@@ -117,6 +117,9 @@ class Library(NcclTest):
         for n in (1, 2, 3):
             self.world(n, "device")
 
+    def test_later_work_of_the_default_stream(self):
+        self.world(2, "first")
+
     def test_device_of_the_first_buffer(self):
         self.world(2, "buffer")
 
