@@ -54,7 +54,7 @@
     X(cudart_library, "MUSTER_CUDART_LIBRARY", TEXT, "", 0, 0,                                               \
       "CUDA runtime library of the backend nccl; default: libcudart.so of version 13, 12 or 11.")            \
     X(cuda_device, "MUSTER_CUDA_DEVICE", TEXT, "", 0, 0,                                                     \
-      "Device number of this rank; default: its local rank modulo the number of devices.")                   \
+      "Device number of this rank; default: that of the first buffer, else its local rank.")                   \
     X(nccl_strict, "MUSTER_NCCL_STRICT", NUMBER, "0", 0, 1,                                                  \
       "1: MIN and MAX of floats and reductions of f8 on devices treat NaN and overflow like native, by "     \
       "composition; 0: as NCCL does.")                                                                       \
