@@ -3,10 +3,10 @@
  *
  *   staged     they pass through host memory, as with gloo. Inputs are copied on the current stream of the
  *              thread that calls, which waits for them. Outputs are copied back on a stream of their own.
- *   in place   the operation uses them on a stream that waits for the current stream of the thread that calls.
+ *   in place   the operation uses them on a stream that waits for the current stream of that thread.
  *
- * A wait for the operation makes the current stream of its thread wait. Only c10's interface of all devices is
- * used, so that the source is the same for a torch without CUDA.
+ * A wait for the operation makes the current stream of its thread wait. Only c10's interface of all devices
+ * is used, so that the source is the same for a torch without CUDA.
  */
 #pragma once
 

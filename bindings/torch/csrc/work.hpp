@@ -5,8 +5,8 @@
  * its tensors live until then. The thread that completes it copies results to where they belong, before a
  * wait returns.
  *
- * A wait for an operation on the stream of a device makes the current stream wait, and not the thread unless it
- * has a timeout. If the operation fails later, the next call fails.
+ * A wait for an operation on the stream of a device makes the current stream wait; one with a timeout blocks
+ * the thread. If the operation fails later, the next call fails.
  */
 #pragma once
 
