@@ -101,14 +101,21 @@ struct Work::State {
 
 using Owner = std::shared_ptr<Work::State>;
 
+/* Its tensors may need Python's lock to be freed. While Python is ending they are not freed. */
+static void drop(Owner *state) {
+    auto group = (*state)->group;
+    Use use(group->callbacks);
+    if (!is_exiting()) delete state;
+}
+
 static void on_done(mst_status status, void *arg) {
-    std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
+    std::unique_ptr<Owner, decltype(&drop)> state(static_cast<Owner *>(arg), drop);
     (*state)->finish(status);
 }
 
 /* On a thread of its own: the callbacks of the future may wait for other works. */
 static void complete_future(mst_status status, void *arg) {
-    std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
+    std::unique_ptr<Owner, decltype(&drop)> state(static_cast<Owner *>(arg), drop);
     if ((*state)->done) return (*state)->set_future(*(*state)->future);
     Use use((*state)->group->callbacks); // its group is destroyed meanwhile
     if (!is_exiting()) (*state)->future->setError(make_error(status, (*state)->call));
