@@ -12,7 +12,7 @@
 typedef struct ncclComm *mnc_comm;
 typedef struct CUstream_st *mnc_stream;
 typedef struct CUevent_st *mnc_event;
-struct cudaPointerAttributes; /* its size depends on the version; the first field is the type */
+struct cudaPointerAttributes; /* its size depends on the version; first are the type and the device */
 
 typedef unsigned mnc_result;
 enum {

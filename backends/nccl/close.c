@@ -16,10 +16,13 @@ struct teardown {
     int device;
     bool abort;
     size_t n;
-    struct {
+    struct ending {
+        int device;
         mnc_comm comm;
         mnc_result result; /* of ncclCommFinalize */
         bool finalized;
+        bool has_thread; /* which aborts it */
+        pthread_t thread;
     } comms[]; /* nonblocking communicators first */
 };
 
@@ -50,15 +53,35 @@ static void finalize(struct teardown *teardown) {
         teardown->comms[i].finalized = await_final(teardown->comms[i].comm, teardown->comms[i].result);
 }
 
+static void *end_comm(void *argument) {
+    struct ending *ending = argument;
+    mnc_cuda.SetDevice(ending->device);
+    if (ending->finalized)
+        mnc_nccl.CommDestroy(ending->comm);
+    else
+        mnc_nccl.CommAbort(ending->comm);
+    return NULL;
+}
+
+/*
+ * Aborts all communicators at the same time: NCCL frees memory of one, which waits for the whole device, and
+ * so for operations of those that are not aborted yet.
+ */
 static void *end_comms(void *argument) {
     struct teardown *teardown = argument;
     mnc_cuda.SetDevice(teardown->device);
     if (!teardown->abort) finalize(teardown);
     for (size_t i = 0; i < teardown->n; i++) {
-        if (teardown->comms[i].finalized)
-            mnc_nccl.CommDestroy(teardown->comms[i].comm);
+        struct ending *ending = &teardown->comms[i];
+        ending->device = teardown->device;
+        ending->has_thread = !ending->finalized && !pthread_create(&ending->thread, NULL, end_comm, ending);
+    }
+    for (size_t i = 0; i < teardown->n; i++) {
+        struct ending *ending = &teardown->comms[i];
+        if (ending->has_thread)
+            pthread_join(ending->thread, NULL);
         else
-            mnc_nccl.CommAbort(teardown->comms[i].comm);
+            end_comm(ending);
     }
     release(teardown);
     return NULL;
@@ -125,6 +148,7 @@ static void free_jobs(mst_backend_engine *engine) {
     for (struct mnc_job *job; (job = engine->all);) {
         engine->all = job->older;
         mnc_cuda.EventDestroy(job->end);
+        if (job->begin) mnc_cuda.EventDestroy(job->begin);
         if (job->timed_begin) mnc_cuda.EventDestroy(job->timed_begin);
         if (job->timed_end) mnc_cuda.EventDestroy(job->timed_end);
         free(job);

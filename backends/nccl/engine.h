@@ -37,6 +37,8 @@ struct mnc_job {
     bool launched;  /* end is recorded */
     mnc_stream stream;
     mnc_event end;
+    mnc_event begin;                  /* NULL until first needed */
+    bool waits;                       /* for begin: it was submitted before it could be launched */
     mnc_event timed_begin, timed_end; /* NULL until first needed */
 };
 
@@ -166,6 +168,8 @@ mst_status mnc_p2p_self(mst_backend_engine *engine, struct mnc_job *job);
 
 /* memory.c */
 mst_memory mnc_memory_of(const void *pointer);
+/* The GPU of the memory; -1: it is host memory. */
+int mnc_device_of(const void *pointer);
 void *mnc_alloc(mst_backend_engine *engine, size_t bytes);
 void mnc_release(mst_backend_engine *engine, void *memory);
 mst_status mnc_copy(mst_backend_engine *engine, void *to, const void *from, size_t bytes);

@@ -9,20 +9,33 @@
 enum { SMALLEST = 512, COPY_LIMIT_MS = 300000 };
 static const size_t idle_limit = (size_t)1 << 30;
 
-/* Managed memory counts as device memory, registered host memory as host memory. */
-mst_memory mnc_memory_of(const void *pointer) {
+/* Sets *device unless it is host memory. Managed memory counts as device memory, registered host memory does
+ * not. */
+static bool is_device_memory(const void *pointer, int *device) {
     union {
-        int type;
+        struct {
+            int type, device;
+        } first;
         long storage[32];
     } attributes = {.storage = {0}};
     mnc_error error =
         mnc_cuda.PointerGetAttributes((struct cudaPointerAttributes *)(void *)&attributes, pointer);
     if (error != MNC_CUDA_OK) {
         mnc_cuda.GetLastError();
-        return MST_MEMORY_HOST;
+        return false;
     }
-    bool device = attributes.type == MNC_MEMORY_DEVICE || attributes.type == MNC_MEMORY_MANAGED;
-    return device ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
+    *device = attributes.first.device;
+    return attributes.first.type == MNC_MEMORY_DEVICE || attributes.first.type == MNC_MEMORY_MANAGED;
+}
+
+mst_memory mnc_memory_of(const void *pointer) {
+    int device;
+    return is_device_memory(pointer, &device) ? MST_MEMORY_CUDA : MST_MEMORY_HOST;
+}
+
+int mnc_device_of(const void *pointer) {
+    int device;
+    return is_device_memory(pointer, &device) ? device : -1;
 }
 
 static struct mnc_block *new_block(size_t bytes) {

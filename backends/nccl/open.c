@@ -50,7 +50,10 @@ static mst_status choose_device(mst_backend_engine *engine) {
     const mst_backend_host *host = engine->host;
     const char *given = getenv("MUSTER_CUDA_DEVICE");
     char *end = NULL;
-    long number = given && *given ? strtol(given, &end, 10) : host->local_rank % mnc_found.devices;
+    bool told = host->size > offsetof(mst_backend_host, buffer) && host->buffer;
+    long number = told ? mnc_device_of(host->buffer) : -1;
+    if (number < 0) number = host->local_rank % mnc_found.devices;
+    if (given && *given) number = strtol(given, &end, 10);
     if ((end && *end) || number < 0 || number >= mnc_found.devices) {
         char text[160];
         snprintf(text, sizeof text, "MUSTER_CUDA_DEVICE is \"%.40s\", and there are %d GPUs", given,

@@ -32,7 +32,7 @@ static struct mnc_job *new_job(mst_backend_engine *engine) {
 
 static void free_job(mst_backend_engine *engine, struct mnc_job *job) {
     job->op = NULL;
-    job->launched = false;
+    job->launched = job->waits = false;
     job->group = 0;
     job->next = engine->pool;
     engine->pool = job;
@@ -99,12 +99,24 @@ static struct mnc_job *take_batch(struct mnc_channel *channel, mnc_comm *comm) {
     return batch;
 }
 
+/* A job without a stream of the program starts after what is on the default stream when it is submitted. */
+static mst_status note_begin(mst_backend_engine *engine, struct mnc_job *job) {
+    mnc_error error = MNC_CUDA_OK;
+    if (!job->begin) error = mnc_cuda.EventCreateWithFlags(&job->begin, MNC_EVENT_DISABLE_TIMING);
+    if (error == MNC_CUDA_OK) error = mnc_cuda.EventRecord(job->begin, NULL);
+    job->waits = true;
+    return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaEventRecord");
+}
+
+static mst_status await_begin(mst_backend_engine *engine, const struct mnc_job *job) {
+    if (!job->waits) return mnc_stream_wait(engine, NULL, job->stream);
+    mnc_error error = mnc_cuda.StreamWaitEvent(job->stream, job->begin, 0);
+    return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaStreamWaitEvent");
+}
+
 static mst_status prepare(mst_backend_engine *engine, struct mnc_job *job) {
-    if (!job->op->stream) {
-        mst_status st = mnc_stream_wait(engine, NULL, job->stream);
-        if (st != MST_OK) return st;
-    }
-    if (!job->op->timed) return MST_OK;
+    mst_status st = job->op->stream ? MST_OK : await_begin(engine, job);
+    if (st != MST_OK || !job->op->timed) return st;
     mnc_error error = mnc_cuda.EventRecord(job->timed_begin, job->stream);
     return error == MNC_CUDA_OK ? MST_OK : mnc_fail_cuda(engine, error, "cudaEventRecord");
 }
@@ -200,6 +212,9 @@ static mst_status submit_job(mst_backend_engine *engine, mst_backend_op *op) {
     job->stream = op->stream ? (mnc_stream)op->stream : channel ? channel->stream : engine->main.stream;
     op->request = job;
     if (!channel) return mnc_p2p_self(engine, job);
+    bool later = channel->state != MNC_CHANNEL_READY || !is_idle(channel);
+    if (!op->stream && later) st = note_begin(engine, job);
+    if (st != MST_OK) return st;
     mnc_append(channel, job);
     if (engine->group) return MST_OK;
     st = advance_channel(channel);

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import torch
@@ -17,10 +18,24 @@ def build_archive():
     if given := os.environ.get("MUSTER_ARCHIVE"):
         return given
     build = HERE / "build" / "muster"
-    options = [f"-DMUSTER_BUILD_{part}=OFF" for part in ("TOOL", "EXAMPLES", "TESTS", "BACKENDS", "TLS")]
+    options = [f"-DMUSTER_BUILD_{part}=OFF" for part in ("TOOL", "EXAMPLES", "TESTS", "TLS")]
+    options.append(f"-DMUSTER_BUILD_BACKENDS={'ON' if torch.version.cuda else 'OFF'}")
+    targets = ["muster_static", *(["mst_backend_nccl"] if torch.version.cuda else [])]
     subprocess.run(["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", *options], check=True)
-    subprocess.run(["cmake", "--build", build, "-j", str(os.cpu_count()), "--target", "muster_static"], check=True)
+    subprocess.run(["cmake", "--build", build, "-j", str(os.cpu_count()), "--target", *targets], check=True)
     return str(build / "lib" / "libmuster.a")
+
+
+class Build(BuildExtension):
+    """Copies the backend nccl to where libmuster looks for it, beside the extension. A torch without CUDA does not need it."""
+
+    def run(self):
+        super().run()
+        module = pathlib.Path(archive).parent / "muster" / "mst_backend_nccl.so"
+        place = pathlib.Path(self.get_ext_fullpath("muster_torch._C")).parent / "muster"
+        if torch.version.cuda and module.exists():
+            place.mkdir(exist_ok=True)
+            shutil.copy(module, place)
 
 
 def unite():
@@ -53,6 +68,6 @@ setup(
             extra_link_args=["-Wl,--exclude-libs,libmuster.a"],
         )
     ],
-    cmdclass={"build_ext": BuildExtension},
+    cmdclass={"build_ext": Build},
     entry_points={GROUP: ["muster = muster_torch:register"]},
 )

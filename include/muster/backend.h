@@ -164,6 +164,8 @@ typedef struct mst_backend_host {
      * it. Returns false if the dtype does not support op, and for AVG and PREMUL_SUM.
      */
     bool (*combine)(mst_dtype dtype, mst_op op, void *out, const void *a, const void *b, size_t count);
+
+    const void *buffer; /* of open: one of the group's first operation, or NULL */
 } mst_backend_host;
 
 /* Properties of an engine, set by open. Zeroed before open. */

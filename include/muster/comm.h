@@ -106,8 +106,9 @@ typedef enum mst_quantize { MST_Q8 = 1 } mst_quantize;
     MST_OPTION(int timeout_ms);   /* 0: the group's */                                                       \
     MST_OPTION(mst_cancel *cancel);                                                                          \
     MST_OPTION(mst_work **work); /* not NULL: do not block, and return a work to wait for */                 \
-    /* A cudaStream_t on which to enqueue the operation. Without .work the call returns once enqueued, */    \
-    /* like a kernel launch. NULL: the operation uses an internal stream, and the call blocks as usual. */   \
+    /* A cudaStream_t on which to enqueue the operation. The call returns once enqueued, like a kernel */    \
+    /* launch; a work is done when the device has executed it. NULL: the operation uses an internal */       \
+    /* stream, and the call blocks as usual. */                                                              \
     MST_OPTION(void *stream);                                                                                \
     MST_OPTION(bool prof);               /* record this call while profiling is enabled; see prof.h */       \
     MST_OPTION(const char *log_name);    /* the name in the profile; default: the call without mst_ */       \

@@ -319,6 +319,7 @@ static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t
         last = begun;
     }
     if (comm) msi_comm_batch_end(comm);
+    if (comm && last && call->stream) msi_comm_await_stream(last);
     return conclude(st, last, work, call->stream != NULL);
 }
 

@@ -54,7 +54,9 @@
     X(cudart_library, "MUSTER_CUDART_LIBRARY", TEXT, "", 0, 0,                                               \
       "CUDA runtime library of the backend nccl; default: libcudart.so of version 13, 12 or 11.")            \
     X(cuda_device, "MUSTER_CUDA_DEVICE", TEXT, "", 0, 0,                                                     \
-      "Device number of this rank; default: its local rank modulo the number of devices.")                   \
+      "Device number; default: that of the first buffer, else the local rank.")                              \
+    X(torch_cuda, "MUSTER_TORCH_CUDA", TEXT, "auto", 0, 0,                                                   \
+      "How bindings/torch uses tensors on a GPU: auto, nccl or stage; see docs/torch.md.")                   \
     X(nccl_strict, "MUSTER_NCCL_STRICT", NUMBER, "0", 0, 1,                                                  \
       "1: MIN and MAX of floats and reductions of f8 on devices treat NaN and overflow like native, by "     \
       "composition; 0: as NCCL does.")                                                                       \

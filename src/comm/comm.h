@@ -173,6 +173,7 @@ struct mst_work {
     bool held;           /* the program has a handle of the work, … */
     unsigned generation; /* … which is of this generation */
     bool begun, done;
+    bool enqueued;        /* it is on the program's stream, and the device executes it */
     bool abandoned;       /* the program will not wait for it */
     bool awaited;         /* the program waits for it, or for a collective that is queued behind it */
     bool blocking;        /* the program waits, without a cancellation, and nothing else is under way */
@@ -321,6 +322,8 @@ mst_status msi_comm_complete(struct mst_work *work);
 mst_status msi_comm_probe_now(struct mst_work *work);
 /* Orders the operation on its stream, and releases it. Runs it to its end if it cannot be ordered there. */
 mst_status msi_comm_enqueue(struct mst_work *work);
+/* Waits until an operation with a stream is on it, or over; not if its batch has not ended. */
+void msi_comm_await_stream(mst_work *handle);
 /* The program's handle of an operation that was submitted. */
 mst_work *msi_comm_export(struct mst_work *work);
 

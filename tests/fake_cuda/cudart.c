@@ -290,6 +290,7 @@ mnc_error cudaStreamSynchronize(mnc_stream stream) {
 struct range {
     struct range *next;
     size_t bytes;
+    int device; /* the current device at its creation */
     char data[];
 };
 static struct range *ranges;
@@ -299,7 +300,7 @@ mnc_error cudaMalloc(void **memory, size_t bytes) {
     struct range *range = malloc(sizeof *range + bytes);
     if (!range) return 2;
     pthread_mutex_lock(&ranges_lock);
-    *range = (struct range){ranges, bytes};
+    *range = (struct range){ranges, bytes, current};
     ranges = range;
     pthread_mutex_unlock(&ranges_lock);
     *memory = range->data;
@@ -321,12 +322,15 @@ mnc_error cudaFree(void *memory) {
 }
 
 mnc_error cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer) {
-    int type = 0;
+    int found[2] = {0, 0}; /* the type and the device */
     pthread_mutex_lock(&ranges_lock);
-    for (struct range *range = ranges; range && !type; range = range->next)
-        if ((uintptr_t)pointer - (uintptr_t)range->data < range->bytes) type = MNC_MEMORY_DEVICE;
+    for (struct range *range = ranges; range && !found[0]; range = range->next) {
+        if ((uintptr_t)pointer - (uintptr_t)range->data >= range->bytes) continue;
+        found[0] = MNC_MEMORY_DEVICE;
+        found[1] = range->device;
+    }
     pthread_mutex_unlock(&ranges_lock);
-    memcpy(attributes, &type, sizeof type);
+    memcpy(attributes, found, sizeof found);
     return 0;
 }
 

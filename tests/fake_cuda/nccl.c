@@ -5,7 +5,7 @@
  * It is as strict as the real NCCL where callers depend on it. A nonblocking communicator returns "in
  * progress" at every launch and launches on its own thread. It rejects calls while a launch is in progress.
  * Enqueued work hangs until all ranks take part or the communicator is aborted. Sums of f16 and bf16 are
- * rounded at each step.
+ * rounded at each step. An abort frees memory, which waits for the work of all communicators of the process.
  *
  *   FAKE_NCCL_VERSION   the result of ncclGetVersion (default 22809)
  *   FAKE_NCCL_BREAK     "RANK N": communicators in which this process is that rank fail after N launches,
@@ -115,6 +115,8 @@ static bool barrier(struct ncclComm *comm) {
 static pthread_mutex_t comms_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t comm_changed = PTHREAD_COND_INITIALIZER;
 
+static atomic_int all_in_progress; /* of all communicators */
+
 static void set_state(struct ncclComm *comm, mnc_result state) {
     pthread_mutex_lock(&comms_lock);
     comm->state = state;
@@ -125,6 +127,7 @@ static void set_state(struct ncclComm *comm, mnc_result state) {
 static void end_work(struct ncclComm *comm) {
     pthread_mutex_lock(&comms_lock);
     comm->in_progress--;
+    all_in_progress--;
     pthread_cond_broadcast(&comm_changed);
     pthread_mutex_unlock(&comms_lock);
 }
@@ -309,6 +312,7 @@ static mnc_result launch(struct ncclComm *comm) {
     memcpy(job->calls, comm->calls, sizeof job->calls);
     comm->n_calls = 0;
     atomic_fetch_add(&comm->in_progress, 1);
+    all_in_progress++;
     if (breaks && sscanf(breaks, "%d %d", &rank, &after) == 2 && rank == comm->rank &&
         comm->launches++ >= after) {
         comm->state = MNC_REMOTE_ERROR;
@@ -433,6 +437,7 @@ static struct ncclComm *new_comm(const char *path, int ranks, int rank, const mn
     comm->rank = rank;
     comm->blocking = config->blocking;
     comm->in_progress = 1;
+    all_in_progress++;
     return comm;
 }
 
@@ -488,7 +493,7 @@ mnc_result ncclCommAbort(mnc_comm comm) {
     notify(comm->region);
     if (child) notify(child->region);
     pthread_mutex_lock(&comms_lock);
-    while (comm->state == MNC_IN_PROGRESS) pthread_cond_wait(&comm_changed, &comms_lock);
+    while (comm->state == MNC_IN_PROGRESS || all_in_progress) pthread_cond_wait(&comm_changed, &comms_lock);
     pthread_mutex_unlock(&comms_lock);
     unlink(comm->path);
     end_comm(comm);

@@ -5,25 +5,30 @@
  *   lost     the last rank dies: the others' all_reduce says so, and who
  *   late     the last rank comes too late: the others' all_reduce says so at its deadline
  *   host     an all_reduce of memory of the host says that NCCL cannot use it, or stages it (MUSTER_STAGE)
- *   stream   calls on a stream, and a work on one
+ *   stream   calls on a stream, and works on one
  *   leave    a group of two ends before what it has on a stream
  *   profile  calls on a stream, messages too, for the table at the end
  *   device   the program makes another device its current one between calls
+ *   first    the first message of a pair starts after what was on the default stream when it was called
+ *   buffer   the buffer of the first call is on another device than the local rank tells
  */
 #include <muster/muster.h>
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COUNT = 1000 };
 
 static int (*count_devices)(int *), (*get_device)(int *), (*set_device)(int);
 static int (*device_malloc)(void **, size_t);
 static int (*device_memcpy)(void *, const void *, size_t, int);
+static int (*memcpy_on_stream)(void *, const void *, size_t, int, void *);
 static int (*stream_create)(void **, unsigned);
 static int (*stream_wait)(void *);
 static int me, n, devices, own; /* own: this rank's device */
@@ -98,6 +103,18 @@ static int host(void) {
     return 0;
 }
 
+/* What follows on the stream sees the result, also before a wait for the work. */
+static void work_on_stream(void *on, mst_dtype dtype) {
+    void *memory = device_numbers(0), *copy = device_numbers(-1);
+    mst_work *work = NULL;
+    size_t bytes = COUNT * sizeof(int32_t), count = bytes / mst_dtype_size(dtype);
+    REQUIRE(mst_all_reduce(memory, count, dtype, .stream = on, .work = &work) == MST_OK);
+    REQUIRE(!memcpy_on_stream(copy, memory, bytes, 4, on));
+    REQUIRE(!stream_wait(on));
+    check(copy, 0);
+    REQUIRE(mst_wait(work) == MST_OK);
+}
+
 static int stream(void) {
     void *on = NULL, *memory[3];
     mst_work *work = NULL;
@@ -110,6 +127,8 @@ static int stream(void) {
     REQUIRE(!stream_wait(on));
     for (int i = 0; i < 2; i++) check(memory[i], sum_of_ranks() + i * n); /* the others when the stream is */
     REQUIRE(mst_barrier() == MST_OK);
+    work_on_stream(on, MST_I32);
+    work_on_stream(on, MST_I16); /* composed */
     return 0;
 }
 
@@ -159,17 +178,55 @@ static int device(void) {
     return 0;
 }
 
+static void hold(void *argument) {
+    atomic_bool *free = argument;
+    while (!atomic_load(free)) usleep(1000);
+}
+
+/* What rank 1 does first is on the default stream of rank 0 later, and waits for the message. */
+static int first(void) {
+    static atomic_bool free;
+    void *memory = device_numbers(me);
+    void (*enqueue)(void *, void (*)(void *), void *);
+    mst_work *work = NULL;
+    find("fake_enqueue", &enqueue);
+    REQUIRE(mst_all_reduce(memory, COUNT, MST_I32) == MST_OK); /* opens the engine */
+    if (me == 1) {
+        REQUIRE(mst_barrier() == MST_OK);
+        REQUIRE(mst_send(memory, COUNT, MST_I32, 0) == MST_OK);
+        return 0;
+    }
+    REQUIRE(mst_irecv(memory, COUNT, MST_I32, 1, .work = &work) == MST_OK);
+    enqueue(NULL, hold, &free);
+    REQUIRE(mst_barrier() == MST_OK);
+    REQUIRE(mst_wait(work, .timeout_ms = 10000) == MST_OK);
+    atomic_store(&free, true);
+    return 0;
+}
+
+static int buffer(void) {
+    int other = (own + 1) % devices, now = -1;
+    REQUIRE(!set_device(other));
+    void *memory = device_numbers(me);
+    REQUIRE(!set_device(own) && mst_all_reduce(memory, COUNT, MST_I32) == MST_OK);
+    REQUIRE(!get_device(&now) && now == other);
+    check(memory, sum_of_ranks());
+    return 0;
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*body)(void);
-    } modes[] = {{"lost", lost},   {"late", late},       {"host", host},    {"stream", stream},
-                 {"leave", leave}, {"profile", profile}, {"device", device}};
+    } modes[] = {{"lost", lost},     {"late", late},     {"host", host},
+                 {"stream", stream}, {"leave", leave},   {"profile", profile},
+                 {"device", device}, {"buffer", buffer}, {"first", first}};
     find("cudaGetDeviceCount", &count_devices);
     find("cudaGetDevice", &get_device);
     find("cudaSetDevice", &set_device);
     find("cudaMalloc", &device_malloc);
     find("cudaMemcpy", &device_memcpy);
+    find("cudaMemcpyAsync", &memcpy_on_stream);
     find("cudaStreamCreateWithFlags", &stream_create);
     find("cudaStreamSynchronize", &stream_wait);
     REQUIRE(mst_init(.timeout_ms = 30000) == MST_OK);

@@ -117,6 +117,12 @@ class Library(NcclTest):
         for n in (1, 2, 3):
             self.world(n, "device")
 
+    def test_later_work_of_the_default_stream(self):
+        self.world(2, "first")
+
+    def test_device_of_the_first_buffer(self):
+        self.world(2, "buffer")
+
     def profile(self, **env):
         """Of rank 0's table at the end: size, number of calls and mean time in ms, by name."""
         out = self.world(2, "profile", env={"MUSTER_PROF": "1", **env})

@@ -111,7 +111,7 @@ class BackendTest(BackendRanksTest):
                         self.faults(torch, case, "right", hosts=hosts)
                     self.faults(torch, "forked", "right: 7 3", hosts=hosts)
                     self.faults(torch, "short_timeout", "Timed out", hosts=hosts, victim=1)
-                    for case in ("forked_during_a_collective", "ended_during_callbacks"):
+                    for case in ("forked_during_a_collective", "ended_during_callbacks", "ended_before_works_are_freed"):
                         self.faults(torch, case, "right", hosts=hosts, status=0)
                     if not hosts:
                         self.faults(torch, "killed_with_pending_works", "right", victim=1)

@@ -20,6 +20,7 @@ static void test_cuda(void **state) {
     assert_int_equal(MNC_EVENT_DISABLE_TIMING, cudaEventDisableTiming);
     assert_int_equal(MNC_CAPABILITY_MAJOR, cudaDevAttrComputeCapabilityMajor);
     assert_int_equal(offsetof(struct cudaPointerAttributes, type), 0);
+    assert_int_equal(offsetof(struct cudaPointerAttributes, device), sizeof(int));
     assert_true(sizeof(struct cudaPointerAttributes) <=
                 32 * sizeof(long)); /* the room that memory.c gives it */
 }

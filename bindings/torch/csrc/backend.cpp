@@ -115,6 +115,8 @@ Backend::Result Backend::reconfigure(const c10d::ReconfigureOptions &options) {
     TORCH_CHECK(own != handles.end(), "[muster] reconfigure: the handle of this process is missing");
     TORCH_CHECK(!ended_, "[muster] reconfigure: the process group was shut down");
     if (group_) abort_group(group_, "the program reconfigured the process group");
+    if (devices_.group()) abort_group(devices_.group(), "the program reconfigured the process group");
+    devices_.forget();
     if (world_) former_.push_back(std::move(world_)); // its end would wait for ranks that have died
     group_ = nullptr;
     given_.rank = rank_ = static_cast<int>(own - handles.begin());
@@ -151,13 +153,17 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
 }
 
 void Backend::setTimeout(Timeout timeout) {
-    if (group_) check(mst_group_set_timeout(group_, std::max(1, to_ms(timeout))), "setTimeout");
+    int ms = std::max(1, to_ms(timeout));
+    if (group_) check(mst_group_set_timeout(group_, ms), "setTimeout");
+    if (devices_.group()) check(mst_group_set_timeout(devices_.group(), ms), "setTimeout");
     given_.timeout = timeout;
     options_->timeout = timeout; // groups that are split from this one inherit it
 }
 
 void Backend::abort() {
-    if (!ended_ && group_) abort_group(group_, "the program aborted the process group");
+    if (ended_ || !group_) return;
+    abort_group(group_, "the program aborted the process group");
+    if (devices_.group()) abort_group(devices_.group(), "the program aborted the process group");
 }
 
 void Backend::shutdown() {
@@ -170,7 +176,10 @@ void Backend::close() {
     if (!world_->is_parents()) { // a forked process does not have the threads
         if (state_->users.any()) abort_group(group_, "the program destroyed the process group during a call");
         state_->users.wait_until_none();
+        state_->on_streams.wait_until_none(); // the program need not have waited for them
     }
+    if (devices_.group() && !is_exiting()) mst_destroy_process_group(devices_.group());
+    devices_.forget();
     if (group_ != world_->all && !is_exiting()) mst_destroy_process_group(group_);
     group_ = nullptr;
     world_.reset();
@@ -191,22 +200,51 @@ void Backend::check_open(const char *call) const {
     if (world_->is_parents()) std::rethrow_exception(make_forked_error(call));
 }
 
+std::shared_ptr<OnDevice> Backend::place(const at::Tensor &tensor, bool message, const char *call) {
+    if (tensor.is_cpu()) return nullptr;
+    Use use(state_->users);
+    check_open(call);
+    std::lock_guard<std::mutex> guard(collectives_);
+    DeviceGroup::Host host{world_->all, group_,      rank_,
+                           size_,       given_.name, std::max(1, to_ms(given_.timeout))};
+    return devices_.place(host, tensor.device(), message, call);
+}
+
+Backend::Call Backend::describe(const char *name, OpType type, bool async, Timeout timeout,
+                                const Tensors *inputs) {
+    Call call{name, type, async, timeout, inputs};
+    if (!inputs->empty()) call.operation.device = place(inputs->front(), false, name);
+    return call;
+}
+
+void Backend::set_device(const OnDevice &device, mst_call *options) const {
+    options->group = devices_.group();
+    options->stream = device.stream().native_handle();
+}
+
 Backend::Result Backend::run(Call call, c10::function_ref<mst_status(mst_call &options)> post) {
     Use use(state_->users);
     check_open(call.name);
-    if (call.operation.staging) call.operation.staging->wait_for_inputs();
+    auto device = call.operation.device;
+    if (device) device->take_inputs();
+    bool on_stream = device && !device->is_staged();
     std::lock_guard<std::mutex> guard(collectives_);
     WorkOrigin origin{rank_, call.type, ++sequence_, call.name, call.inputs};
     auto work = c10::make_intrusive<Work>(origin, std::move(call.operation), state_);
     mst_call options = options_for(call.timeout);
     mst_work *begun = nullptr;
-    if (call.async) options.work = &begun;
-    mst_status status = post(options);
-    check(status, call.name);
-    if (call.async)
-        work->begin(begun);
+    if (call.async || on_stream) options.work = &begun;
+    c10::OptionalDeviceGuard current; // the engine makes its device the current one
+    if (on_stream) {
+        current.reset_device(device->device());
+        set_device(*device, &options);
+    }
+    check(post(options), call.name);
+    if (begun)
+        work->begin(begun, on_stream);
     else
         work->complete();
+    if (on_stream && !call.async) work->wait();
     return work;
 }
 
@@ -217,21 +255,28 @@ Backend::Result Backend::message(const char *name, OpType type, Tensors &tensors
     TORCH_CHECK(tensors.size() == 1, "[muster] ", name, " takes one tensor, not ", tensors.size());
     check_tensors(tensors, name);
     Operation operation;
+    operation.device = place(tensors[0], true, name);
     auto flat = (receives ? output : input)(tensors[0], &operation);
     operation.results = tensors;
-    if (operation.staging) operation.staging->wait_for_inputs();
+    auto device = operation.device;
+    if (device) device->take_inputs();
     auto work = c10::make_intrusive<Work>(WorkOrigin{rank_, type, sequence_, name, &tensors},
                                           std::move(operation), state_);
     mst_call call = options_for(c10d::kUnsetTimeout);
     mst_work *begun = nullptr;
     call.tag = tag;
     call.work = &begun;
+    c10::OptionalDeviceGuard current;
+    if (device && !device->is_staged()) {
+        current.reset_device(device->device());
+        set_device(*device, &call);
+    }
     if (receives) call.sender = work->sender();
     auto count = static_cast<size_t>(flat.numel());
     mst_status status = receives ? mst_irecv_with(flat.data_ptr(), count, dtype_of(flat), peer, &call)
                                  : mst_isend_with(flat.data_ptr(), count, dtype_of(flat), peer, &call);
     check(status, name);
-    work->begin(begun);
+    work->begin(begun, false);
     return work;
 }
 

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "device_group.hpp"
 #include "work.hpp"
 
 #include <atomic>
@@ -135,7 +136,13 @@ class Backend final : public c10d::Backend {
         Operation operation = {};
     };
 
+    /* A call, and how it uses tensors on a device. */
+    Call describe(const char *name, c10d::OpType type, bool async, Timeout timeout, const Tensors *inputs);
+    /* NULL: the tensor is on the CPU. */
+    std::shared_ptr<OnDevice> place(const at::Tensor &tensor, bool message, const char *call);
     mst_call options_for(Timeout timeout) const;
+    /* The same for an operation that uses tensors in place. */
+    void set_device(const OnDevice &device, mst_call *options) const;
     void check_open(const char *call) const;
     /* post makes the call of muster with these options. */
     Result run(Call call, c10::function_ref<mst_status(mst_call &options)> post);
@@ -150,6 +157,7 @@ class Backend final : public c10d::Backend {
     std::vector<std::shared_ptr<World>> former_; // of before reconfigure
     c10::intrusive_ptr<Options> options_;
     mst_group *group_ = nullptr;        // of the world, or the world itself; NULL: not open
+    DeviceGroup devices_;               // under the lock
     std::mutex collectives_;            // held while one is made
     std::shared_ptr<GroupState> state_; // shared with the works
     std::atomic<uint64_t> sequence_{0};

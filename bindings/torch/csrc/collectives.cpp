@@ -79,7 +79,7 @@ struct Coalesced {
 
 Backend::Result Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
     check_one(tensors, "broadcast");
-    Call call{"broadcast", OpType::BROADCAST, options.asyncOp, options.timeout, &tensors};
+    auto call = describe("broadcast", OpType::BROADCAST, options.asyncOp, options.timeout, &tensors);
     auto flat = in_place(tensors[0], &call.operation);
     call.operation.results = tensors;
     return run(std::move(call), [&](mst_call &made) {
@@ -92,7 +92,7 @@ Backend::Result Backend::allreduce(Tensors &tensors, const c10d::AllreduceOption
     TORCH_CHECK(tensors.size() == 1, "[muster] all_reduce takes one tensor, not ", tensors.size());
     if (tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
     check_tensors(tensors, "all_reduce");
-    Call call{"all_reduce", OpType::ALLREDUCE, options.asyncOp, options.timeout, &tensors};
+    auto call = describe("all_reduce", OpType::ALLREDUCE, options.asyncOp, options.timeout, &tensors);
     auto flat = in_place(tensors[0], &call.operation);
     call.operation.results = tensors;
     auto dtype = reduced_dtype_of(flat);
@@ -105,7 +105,8 @@ Backend::Result Backend::allreduce(Tensors &tensors, const c10d::AllreduceOption
 Backend::Result Backend::allreduce_coalesced(Tensors &tensors,
                                              const c10d::AllreduceCoalescedOptions &options) {
     check_tensors(tensors, "all_reduce");
-    Call call{"all_reduce", OpType::ALLREDUCE_COALESCED, options.asyncOp, options.timeout, &tensors};
+    auto call =
+        describe("all_reduce", OpType::ALLREDUCE_COALESCED, options.asyncOp, options.timeout, &tensors);
     call.operation.results = tensors;
     Coalesced all;
     for (const auto &flat : each(in_place, tensors, &call.operation))
@@ -152,7 +153,7 @@ Backend::Result Backend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
 
 Backend::Result Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
     check_one(tensors, "reduce");
-    Call call{"reduce", OpType::REDUCE, options.asyncOp, options.timeout, &tensors};
+    auto call = describe("reduce", OpType::REDUCE, options.asyncOp, options.timeout, &tensors);
     int root = static_cast<int>(options.rootRank);
     auto flat = (root == rank_ ? in_place : input)(tensors[0], &call.operation);
     call.operation.results = tensors;
@@ -171,7 +172,7 @@ Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &
     check_count(output_lists[0], size_, "all_gather");
     check_types(output_lists[0], input_list[0], "all_gather");
     check_blocks(output_lists[0][static_cast<size_t>(rank_)], input_list[0], 1, "all_gather");
-    Call call{"all_gather", OpType::ALLGATHER, options.asyncOp, options.timeout, &input_list};
+    auto call = describe("all_gather", OpType::ALLGATHER, options.asyncOp, options.timeout, &input_list);
     auto flat = input(input_list[0], &call.operation);
     auto outs = each(output, output_lists[0], &call.operation);
     call.operation.results = output_lists[0];
@@ -192,7 +193,7 @@ Backend::Result Backend::_allgather_base(at::Tensor &out, at::Tensor &in,
 Backend::Result Backend::allgather_into_tensor_coalesced(Tensors &outs, Tensors &ins,
                                                          const c10d::AllgatherOptions &options) {
     check_pairs(outs, ins, "all_gather");
-    Call call{"all_gather", OpType::_ALLGATHER_BASE, options.asyncOp, options.timeout, &ins};
+    auto call = describe("all_gather", OpType::_ALLGATHER_BASE, options.asyncOp, options.timeout, &ins);
     call.operation.results = outs;
     Coalesced all;
     for (size_t i = 0; i < ins.size(); i++) {
@@ -212,7 +213,8 @@ Backend::Result Backend::allgather_coalesced(std::vector<Tensors> &output_lists,
                                              const c10d::AllgatherOptions &options) {
     TORCH_CHECK(output_lists.size() == static_cast<size_t>(size_),
                 "[muster] all_gather takes one list of outputs for each rank");
-    Call call{"all_gather", OpType::ALLGATHER_COALESCED, options.asyncOp, options.timeout, &input_list};
+    auto call =
+        describe("all_gather", OpType::ALLGATHER_COALESCED, options.asyncOp, options.timeout, &input_list);
     check_tensors(input_list, "all_gather");
     for (auto &list : output_lists) {
         TORCH_CHECK(list.size() == input_list.size(), "[muster] all_gather: a list of outputs has ",
@@ -223,7 +225,7 @@ Backend::Result Backend::allgather_coalesced(std::vector<Tensors> &output_lists,
     Coalesced all;
     for (size_t i = 0; i < input_list.size(); i++) {
         auto flat = input(input_list[i], &call.operation);
-        auto whole = host_like(input_list[i], {size_, flat.numel()}, &call.operation);
+        auto whole = buffer_like(input_list[i], {size_, flat.numel()}, &call.operation);
         for (int r = 0; r < size_; r++) {
             auto &to = output_lists[static_cast<size_t>(r)][i];
             check_blocks(to, flat, 1, "all_gather");
@@ -241,7 +243,7 @@ Backend::Result Backend::allgather_coalesced(std::vector<Tensors> &output_lists,
 Backend::Result Backend::gather(std::vector<Tensors> &output_lists, Tensors &input_list,
                                 const c10d::GatherOptions &options) {
     check_one(input_list, "gather");
-    Call call{"gather", OpType::GATHER, options.asyncOp, options.timeout, &input_list};
+    auto call = describe("gather", OpType::GATHER, options.asyncOp, options.timeout, &input_list);
     int root = static_cast<int>(options.rootRank);
     auto flat = input(input_list[0], &call.operation);
     std::vector<void *> outs;
@@ -263,7 +265,7 @@ Backend::Result Backend::gather(std::vector<Tensors> &output_lists, Tensors &inp
 Backend::Result Backend::scatter(Tensors &output_list, std::vector<Tensors> &input_lists,
                                  const c10d::ScatterOptions &options) {
     check_one(output_list, "scatter");
-    Call call{"scatter", OpType::SCATTER, options.asyncOp, options.timeout, &output_list};
+    auto call = describe("scatter", OpType::SCATTER, options.asyncOp, options.timeout, &output_list);
     int root = static_cast<int>(options.rootRank);
     auto to = output(output_list[0], &call.operation);
     call.operation.results = output_list;
@@ -289,7 +291,8 @@ Backend::Result Backend::reduce_scatter(Tensors &output_list, std::vector<Tensor
     check_count(input_lists[0], size_, "reduce_scatter");
     check_types(input_lists[0], output_list[0], "reduce_scatter");
     check_blocks(input_lists[0][static_cast<size_t>(rank_)], output_list[0], 1, "reduce_scatter");
-    Call call{"reduce_scatter", OpType::REDUCE_SCATTER, options.asyncOp, options.timeout, input_lists.data()};
+    auto call = describe("reduce_scatter", OpType::REDUCE_SCATTER, options.asyncOp, options.timeout,
+                         input_lists.data());
     auto to = output(output_list[0], &call.operation);
     auto ins = each(input, input_lists[0], &call.operation);
     call.operation.results = output_list;
@@ -312,7 +315,8 @@ Backend::Result Backend::_reduce_scatter_base(at::Tensor &out, at::Tensor &in,
 Backend::Result Backend::reduce_scatter_tensor_coalesced(Tensors &outs, Tensors &ins,
                                                          const c10d::ReduceScatterOptions &options) {
     check_pairs(outs, ins, "reduce_scatter");
-    Call call{"reduce_scatter", OpType::_REDUCE_SCATTER_BASE, options.asyncOp, options.timeout, &ins};
+    auto call =
+        describe("reduce_scatter", OpType::_REDUCE_SCATTER_BASE, options.asyncOp, options.timeout, &ins);
     call.operation.results = outs;
     Coalesced all;
     for (size_t i = 0; i < ins.size(); i++) {
@@ -357,7 +361,7 @@ Backend::Result Backend::alltoall_base(at::Tensor &out, at::Tensor &in, std::vec
     bool split = !output_splits.empty() || !input_splits.empty();
     TORCH_CHECK(split || in.numel() == out.numel(), "[muster] all_to_all: the tensors have ", in.numel(),
                 " and ", out.numel(), " elements");
-    Call call{"all_to_all", OpType::ALLTOALL_BASE, options.asyncOp, options.timeout, &ins};
+    auto call = describe("all_to_all", OpType::ALLTOALL_BASE, options.asyncOp, options.timeout, &ins);
     auto flat = input(in, &call.operation), to = output(out, &call.operation);
     call.operation.results = outs;
     auto in_counts = split_counts(in, input_splits, size_),
@@ -378,7 +382,7 @@ Backend::Result Backend::alltoall(Tensors &output_list, Tensors &input_list,
     check_count(input_list, size_, "all_to_all");
     check_types(output_list, input_list[0], "all_to_all");
     check_types(input_list, input_list[0], "all_to_all");
-    Call call{"all_to_all", OpType::ALLTOALL, options.asyncOp, options.timeout, &input_list};
+    auto call = describe("all_to_all", OpType::ALLTOALL, options.asyncOp, options.timeout, &input_list);
     auto ins = each(input, input_list, &call.operation), outs = each(output, output_list, &call.operation);
     call.operation.results = output_list;
     auto in = addresses(ins), out = addresses(outs);

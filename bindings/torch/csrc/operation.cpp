@@ -3,30 +3,37 @@
 
 namespace muster_torch {
 
-at::Tensor host_like(const at::Tensor &tensor, at::IntArrayRef shape, Operation *operation) {
+/* Of a tensor on a device. */
+static bool is_staged(const at::Tensor &tensor, Operation *operation) {
+    auto &device = operation->device;
+    if (!device) device = std::make_shared<OnDevice>(tensor.device());
+    TORCH_CHECK(device->device() == tensor.device(), "[muster] the tensors of a call are on ",
+                device->device(), " and ", tensor.device());
+    return device->is_staged();
+}
+
+at::Tensor buffer_like(const at::Tensor &tensor, at::IntArrayRef shape, Operation *operation) {
     auto options = tensor.options().requires_grad(false);
     if (tensor.is_cpu()) return at::empty(shape, options);
-    auto &staging = operation->staging;
-    if (!staging) staging = std::make_shared<Staging>(tensor.device());
-    TORCH_CHECK(staging->device() == tensor.device(), "[muster] the tensors of a call are on ",
-                staging->device(), " and ", tensor.device());
+    if (!is_staged(tensor, operation)) return at::empty(shape, options);
     return at::empty(shape, options.device(at::kCPU).pinned_memory(true)); // copied without waiting
 }
 
 static at::Tensor take_place(const at::Tensor &tensor, bool with_values, Operation *operation) {
     at::AutoDispatchBelowADInplaceOrView no_autograd;
     operation->tensors.push_back(tensor);
-    if (tensor.is_cpu() && tensor.is_contiguous()) return tensor;
-    auto host = host_like(tensor, tensor.sizes(), operation);
-    if (with_values) host.copy_(tensor, /*non_blocking=*/true); // Staging::wait_for_inputs waits
-    operation->tensors.push_back(host);
-    return host;
+    bool usable = tensor.is_cpu() || !is_staged(tensor, operation);
+    if (usable && tensor.is_contiguous()) return tensor;
+    auto buffer = buffer_like(tensor, tensor.sizes(), operation);
+    if (with_values) buffer.copy_(tensor, /*non_blocking=*/true); // OnDevice::take_inputs waits
+    operation->tensors.push_back(buffer);
+    return buffer;
 }
 
 static at::Tensor take_output(const at::Tensor &tensor, bool with_values, Operation *operation) {
-    auto host = take_place(tensor, with_values, operation);
-    if (!host.is_same(tensor)) operation->copies.emplace_back(tensor, host);
-    return host;
+    auto buffer = take_place(tensor, with_values, operation);
+    if (!buffer.is_same(tensor)) operation->copies.emplace_back(tensor, buffer);
+    return buffer;
 }
 
 at::Tensor input(const at::Tensor &tensor, Operation *operation) {

@@ -1,4 +1,4 @@
-/* operation.hpp - the tensors of an operation as muster takes them: contiguous, and in host memory. */
+/* operation.hpp - the tensors of an operation as muster takes them: contiguous, and where it can use them. */
 #pragma once
 
 #include "work.hpp"
@@ -15,7 +15,7 @@ using TakePlace = at::Tensor (*)(const at::Tensor &tensor, Operation *operation)
 std::vector<at::Tensor> each(TakePlace take_place, const std::vector<at::Tensor> &tensors,
                              Operation *operation);
 
-/* A contiguous tensor in host memory without values, for a tensor of this type and device. */
-at::Tensor host_like(const at::Tensor &tensor, at::IntArrayRef shape, Operation *operation);
+/* A contiguous tensor without values that muster can use, for a tensor of this type and device. */
+at::Tensor buffer_like(const at::Tensor &tensor, at::IntArrayRef shape, Operation *operation);
 
 } // namespace muster_torch

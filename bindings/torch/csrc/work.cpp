@@ -19,9 +19,11 @@ struct Work::State {
     Completion completion;
     Operation operation;
     std::shared_ptr<GroupState> group;
-    std::optional<Use> pending;      // of group->works
+    std::optional<Use> pending; // of group->works
+    std::optional<Use> pending_on_stream;
     std::function<void()> end_event; // of a profiler; may be empty
     int sender = -1;
+    bool on_stream = false;   // of the device; results are copied there
     mst_work *work = nullptr; // NULL: the operation was a blocking call
     std::exception_ptr error; // valid when done
     std::atomic<bool> done{false};
@@ -33,7 +35,14 @@ struct Work::State {
 
     /* The operation has ended. */
     void finish(mst_status status) {
-        error = status == MST_OK ? copy_results() : make_error(status, call);
+        if (status != MST_OK) {
+            error = make_error(status, call);
+            if (on_stream) {
+                TORCH_WARN_ONCE("[muster] ", call, " failed; its tensors are undefined: ", mst_error());
+            }
+        } else if (!on_stream) {
+            error = copy_results();
+        }
         {
             Use use(group->callbacks);
             bool alive = !is_exiting(); // else Python is ending
@@ -41,9 +50,10 @@ struct Work::State {
             if (!error && alive) group->hooks.completed(completion);
         }
         pending.reset();
+        pending_on_stream.reset();
         std::unique_lock<std::mutex> guard(lock);
         done = true;
-        auto waits = has_thread ? nullptr : future;
+        auto waits = has_thread || on_stream ? nullptr : future;
         guard.unlock();
         if (work && status != MST_ERR_STATE)
             mst_work_free(work); // else its group was destroyed, and the work too
@@ -52,8 +62,8 @@ struct Work::State {
 
     std::exception_ptr copy_results() {
         try {
-            if (operation.staging)
-                operation.staging->copy_back(operation.copies);
+            if (operation.device)
+                operation.device->give_outputs(operation.copies);
             else
                 copy_all(operation.copies);
             return nullptr;
@@ -66,9 +76,9 @@ struct Work::State {
     void set_future(Future &waits) {
         Use use(group->callbacks);
         if (is_exiting()) return;
-        if (error) return waits.setError(error);
+        if (done && error) return waits.setError(error);
         c10::OptionalStreamGuard guard;
-        if (operation.staging) guard.reset_stream(operation.staging->stream());
+        if (operation.device) guard.reset_stream(operation.device->stream());
         waits.markCompleted(c10::IValue(operation.results));
     }
 
@@ -91,14 +101,21 @@ struct Work::State {
 
 using Owner = std::shared_ptr<Work::State>;
 
+/* Its tensors may need Python's lock to be freed. While Python is ending they are not freed. */
+static void drop(Owner *state) {
+    auto group = (*state)->group;
+    Use use(group->callbacks);
+    if (!is_exiting()) delete state;
+}
+
 static void on_done(mst_status status, void *arg) {
-    std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
+    std::unique_ptr<Owner, decltype(&drop)> state(static_cast<Owner *>(arg), drop);
     (*state)->finish(status);
 }
 
 /* On a thread of its own: the callbacks of the future may wait for other works. */
 static void complete_future(mst_status status, void *arg) {
-    std::unique_ptr<Owner> state(static_cast<Owner *>(arg));
+    std::unique_ptr<Owner, decltype(&drop)> state(static_cast<Owner *>(arg), drop);
     if ((*state)->done) return (*state)->set_future(*(*state)->future);
     Use use((*state)->group->callbacks); // its group is destroyed meanwhile
     if (!is_exiting()) (*state)->future->setError(make_error(status, (*state)->call));
@@ -131,15 +148,22 @@ Work::Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<GroupS
     state_->pending.emplace(state_->group->works);
 }
 
-void Work::begin(mst_work *work) {
+void Work::begin(mst_work *work, bool on_stream) {
     state_->work = work;
+    state_->on_stream = on_stream;
+    if (on_stream) {
+        state_->pending_on_stream.emplace(state_->group->on_streams);
+        if (auto end = std::move(state_->end_event))
+            end(); // it is over for the thread that the profiler sees
+    }
     auto *owner = new Owner(state_);
     if (mst_work_on_done(work, on_done, owner) != MST_OK) on_done(mst_wait(work), owner);
+    if (on_stream) state_->operation.device->give_outputs(state_->operation.copies);
 }
 
 void Work::complete() {
     state_->finish(MST_OK);
-    if (state_->operation.staging && !state_->error) state_->operation.staging->order();
+    if (state_->operation.device && !state_->error) state_->operation.device->order();
 }
 
 int *Work::sender() {
@@ -175,11 +199,12 @@ void Work::synchronize() {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
-    if (!state_->wait(timeout))
+    bool only_orders = state_->on_stream && timeout == kNoTimeout && !state_->done;
+    if (!only_orders && !state_->wait(timeout))
         C10_THROW_ERROR(DistBackendError, "[muster] " + state_->call + ": Timed out waiting " +
                                               std::to_string(timeout.count()) + "ms for the operation");
-    if (state_->error) std::rethrow_exception(state_->error);
-    if (state_->operation.staging) state_->operation.staging->order();
+    if (!only_orders && state_->error) std::rethrow_exception(state_->error);
+    if (state_->operation.device) state_->operation.device->order();
     return true;
 }
 
@@ -187,9 +212,9 @@ c10::intrusive_ptr<Future> Work::getFuture() {
     std::lock_guard<std::mutex> guard(state_->lock);
     if (state_->future) return state_->future;
     std::vector<c10::Device> devices;
-    if (state_->operation.staging) devices.push_back(state_->operation.staging->device());
+    if (state_->operation.device) devices.push_back(state_->operation.device->device());
     state_->future = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()), devices);
-    if (state_->done) {
+    if (state_->done || state_->on_stream) {
         state_->set_future(*state_->future);
         return state_->future;
     }

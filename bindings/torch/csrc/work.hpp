@@ -4,11 +4,14 @@
  * Any number of threads may wait for it, any number of times. A work that nobody keeps completes by itself:
  * its tensors live until then. The thread that completes it copies results to where they belong, before a
  * wait returns.
+ *
+ * A wait for an operation on the stream of a device makes the current stream wait; one with a timeout blocks
+ * the thread. If the operation fails later, the next call fails.
  */
 #pragma once
 
 #include "hooks.hpp"
-#include "staging.hpp"
+#include "on_device.hpp"
 #include "users.hpp"
 
 #include <muster/muster.h>
@@ -24,7 +27,7 @@ struct Operation {
     std::vector<at::Tensor> tensors;  // in use
     std::vector<at::Tensor> results;  // of the future
     Copies copies;                    // to make after success
-    std::shared_ptr<Staging> staging; // of the tensors on a device; NULL: there are none
+    std::shared_ptr<OnDevice> device; // of the tensors on one; NULL: there are none
 };
 
 /* Which call a work is. */
@@ -38,9 +41,10 @@ struct WorkOrigin {
 
 /* What the works of a group share. */
 struct GroupState {
-    Users users;     // threads in calls on the group
-    Users works;     // that have not ended
-    Users callbacks; // in progress, perhaps in Python
+    Users users;      // threads in calls on the group
+    Users works;      // that have not ended
+    Users on_streams; // of these, those on the stream of a device
+    Users callbacks;  // in progress, perhaps in Python
     Hooks hooks;
 };
 
@@ -49,8 +53,8 @@ class Work final : public c10d::Work {
     Work(const WorkOrigin &origin, Operation operation, std::shared_ptr<GroupState> group);
     ~Work() override = default;
 
-    /* An operation in progress, which it owns from now on. */
-    void begin(mst_work *work);
+    /* An operation in progress, which it owns from now on. on_stream: it is on the stream of its device. */
+    void begin(mst_work *work, bool on_stream);
     /* The operation was a blocking call, and has succeeded. */
     void complete();
     /* Where a receive from any rank stores the sender. */

@@ -4,6 +4,7 @@
 #include "store.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace muster_torch {
 
@@ -62,6 +63,7 @@ static std::shared_ptr<World> open_world(const GroupOptions &group) {
     options.timeout_ms = to_ms(group.timeout);
     options.store = world->store;
     options.no_discovery = true;
+    options.backend = std::getenv("MUSTER_BACKEND") ? nullptr : "native"; // device_group.hpp has nccl
     mst_group *all = nullptr;
     check(mst_world_open(&options, &all), "init_process_group");
     world->all = all;

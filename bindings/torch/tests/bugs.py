@@ -27,7 +27,7 @@ BUGS = (
     ("wrong_operator", "tensors.cpp", "static_cast<mst_op>(op.op_)", "({bug} && op.op_ == c10d::ReduceOp::MIN ? MST_MAX : {text})"),
     ("avg_is_not_divided", "tensors.cpp", "static_cast<mst_op>(op.op_)", "({bug} && op.op_ == c10d::ReduceOp::AVG ? MST_SUM : {text})"),
     ("factor_is_lost", "tensors.cpp", "factor->double_factor", "({bug} ? 1.0 : {text})"),
-    ("not_copied_back", "staging.cpp", "at::Tensor(to).copy_(", "if (!{bug}) {text}"),
+    ("not_copied_back", "on_device.cpp", "at::Tensor(to).copy_(", "if (!{bug}) {text}"),
     ("splits_are_swapped", "collectives.cpp", "made.in_splits = in_counts", "made.in_splits = ({bug} ? out_counts : in_counts)"),
     ("wrong_block", "collectives.cpp", "addresses(each(output, output_lists[0], &call.operation));", "{text} if ({bug}) std::reverse(outs.begin(), outs.end());"),
     ("wrong_root", "collectives.cpp", "made.root = root;", "made.root = {bug} ? 0 : root;"),

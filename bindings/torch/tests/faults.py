@@ -235,6 +235,17 @@ def ended_during_callbacks(rank):
     raise dist.DistBackendError("right")
 
 
+def ended_before_works_are_freed(rank):
+    """The program ends without destroy_process_group while a thread of muster waits for Python's lock, to free tensors that nobody else has."""
+    sys.setswitchinterval(100)  # this thread keeps the lock
+    for _ in range(5):
+        dist.all_reduce(torch.ones(1000), async_op=True)
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        pass
+    raise dist.DistBackendError("right")
+
+
 def killed_with_pending_works(rank):
     """Works of messages and of collectives, futures and callbacks: all of them fail, and later calls at once."""
     if rank == 1:

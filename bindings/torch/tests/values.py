@@ -370,7 +370,7 @@ class Ranks:
             for thread in threads:
                 thread.join()
             work.wait()
-            assert work.is_completed() and work.is_success() and tensor[999].item() == self.size
+            assert tensor[999].item() == self.size and work.is_completed() and work.is_success()
         first = dist.all_reduce(torch.ones(4), async_op=True)
 
         def wait_for_another(future):

@@ -138,7 +138,8 @@ static struct mst_work *spare_op(struct msi_comm *comm) {
 static void clear(struct mst_work *work, int timeout_ms, mst_cancel *cancel) {
     work->fault.seq = 0;
     work->op = (struct msi_op){.desc = {.root = -1, .peer = -1, .sender = -1}};
-    work->begun = work->done = work->abandoned = work->awaited = work->blocking = work->numbered = false;
+    work->begun = work->done = work->enqueued = work->abandoned = work->awaited = work->blocking =
+        work->numbered = false;
     work->parted = false;
     work->after_failure = msi_sinks_on() & MSI_SINK_CAUSE;
     work->source = -1;

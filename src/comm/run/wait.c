@@ -28,6 +28,7 @@ enum {
      * sleeps are short. */
     HELP_NS = 50000000,
     NAP_NS = 100000,
+    LONG_NAP_NS = 1000000, /* nobody waits */
     /* An engine with a descriptor has threads of its own, which need the processor. */
     WOKEN_NS = 20000,
     SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
@@ -419,7 +420,15 @@ static int64_t yield_ns(const struct msi_comm *comm, int64_t now) {
     return now < comm->waiting.crowded_until ? 0 : YIELD_NS;
 }
 
-static int64_t yield_by_clock_ns(const struct msi_comm *comm) {
+/* Does nobody wait for what is under way, on streams of the program? */
+static bool is_unattended(struct msi_comm *comm) {
+    for (const struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
+        if (!work->enqueued || work->awaited) return false;
+    return true;
+}
+
+static int64_t yield_by_clock_ns(struct msi_comm *comm) {
+    if (is_unattended(comm)) return 0;
     if (comm->config.spin_us) return comm->config.spin_us * 1000;
     return must_help(comm) ? HELP_NS : WOKEN_NS;
 }
@@ -436,7 +445,8 @@ static void sleep_on(struct msi_comm *comm, const struct mst_work *work, struct 
     }
     int64_t left = msi_ms_until(work->wait.deadline);
     int most = idle->sleep_ms ? idle->sleep_ms : SLEEP_MS;
-    struct timespec time = {0, must_help(comm) ? NAP_NS : (left < most ? left : most) * 1000000};
+    int64_t nap = is_unattended(comm) ? LONG_NAP_NS : NAP_NS;
+    struct timespec time = {0, must_help(comm) ? nap : (left < most ? left : most) * 1000000};
     comm->waiting.sleeping = true;
     msi_comm_unlock(comm);
     ppoll(fds, (nfds_t)n, &time, NULL);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "comm/wait_reports.h"
 #include "engine/module/module.h"
+#include "os/pidfd.h"
 
 #include <stdio.h>
 
@@ -22,6 +23,17 @@ static int find_lost(struct msi_comm *comm) {
     return left;
 }
 
+/* A rank of this host whose process has ended without leaving, which a custom store does not know; -1:
+ * none. */
+static int find_ended(struct msi_comm *comm) {
+    const int *pids = comm->ranks.pids;
+    for (int r = 0; r < comm->size; r++) {
+        if (comm->ranks.slots[r] < 0 || pids[r] == pids[comm->rank]) continue;
+        if (!comm->hooks.is_gone(comm->hooks.context, r) && msi_process_has_ended(pids[r])) return r;
+    }
+    return -1;
+}
+
 /* A slot has failed because a rank is lost or the network failed. If a rank died, the store knows it soon
  * after. */
 static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *culprit) {
@@ -36,6 +48,8 @@ static mst_status explain_loss(struct msi_comm *comm, mst_status status, int *cu
         *culprit = find_lost(comm);
         if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit, false);
     } while (msi_wait_pause(&wait, CUT_OFF_MS / 20, "") == MST_OK);
+    *culprit = find_ended(comm);
+    if (*culprit >= 0) return comm->hooks.say_lost(context, *culprit, false);
     *culprit = msi_comm_rank_of(comm, saved.culprit);
     if (!saved.remedy[0])
         snprintf(saved.remedy, sizeof saved.remedy,
@@ -59,7 +73,8 @@ static mst_status find_loss(struct msi_comm *comm, int *culprit) {
             *culprit = r;
             return comm->hooks.say_lost(comm->hooks.context, r, false);
         }
-    return MST_OK;
+    *culprit = find_ended(comm);
+    return *culprit < 0 ? MST_OK : comm->hooks.say_lost(comm->hooks.context, *culprit, false);
 }
 
 void msi_module_watch_ranks(struct msi_module *m) {

@@ -193,7 +193,14 @@ static mst_status read_limit(struct msi_module *m) {
     return st;
 }
 
-static void fill_host(struct msi_module *m, const struct msi_wait *wait) {
+/* A buffer of the operation; NULL: it has none. */
+static const void *find_buffer(const mst_backend_op *op) {
+    if (op->in) return op->in;
+    if (op->out) return op->out;
+    return op->in_list ? op->in_list[0] : op->out_list ? op->out_list[0] : NULL;
+}
+
+static void fill_host(struct msi_module *m, const struct mst_work *first, const struct msi_wait *wait) {
     struct msi_comm *comm = m->comm;
     m->host = (mst_backend_host){
         .size = sizeof m->host,
@@ -213,6 +220,7 @@ static void fill_host(struct msi_module *m, const struct msi_wait *wait) {
         .fail = host_fail,
         .log = host_log,
         .combine = host_combine,
+        .buffer = find_buffer(&first->op.desc),
     };
 }
 
@@ -234,7 +242,6 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
                               const struct msi_wait *wait) {
     struct msi_module *m = msi_module(comm);
     bool check = comm->config.check;
-    (void)first;
     mst_status st = msi_comm_agree(comm, wait);
     if (st != MST_OK) return st;
     m->comm = comm;
@@ -251,7 +258,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
                                         .context = m};
     if (check) m->headers = malloc((size_t)comm->size * sizeof *m->headers);
     st = m->sources && m->targets && (m->headers || !check) ? read_limit(m) : msi_fail_memory();
-    if (st == MST_OK) fill_host(m, wait);
+    if (st == MST_OK) fill_host(m, first, wait);
     if (st == MST_OK) st = gather(m, wait);
     if (st == MST_OK) st = open_made(m);
     if (st != MST_OK) {

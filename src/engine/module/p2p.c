@@ -69,6 +69,7 @@ static mst_status begin(struct msi_module *m, struct mst_work *work) {
         st = state->body ? submit(m, work, state->buf, (size_t)state->length)
                          : submit(m, work, &state->length, sizeof state->length);
     work->begun = st == MST_OK;
+    work->enqueued = work->begun && d->stream && state->body;
     return st;
 }
 

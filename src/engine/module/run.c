@@ -148,7 +148,9 @@ static mst_status begin_own(struct msi_module *m, struct mst_work *work, bool *d
     if (!m->headers) msi_module_take_number(m, work);
     work->begun = true;
     msi_op_trace_start(&work->op_trace);
-    return start(m, work, &work->op.desc, done);
+    mst_status st = start(m, work, &work->op.desc, done);
+    work->enqueued = st == MST_OK && work->op.desc.stream;
+    return st;
 }
 
 static mst_status begin_composed(struct msi_module *m, struct mst_work *work, bool *done) {
