@@ -73,6 +73,13 @@ void msi_socket_tune(int fd);
 void msi_socket_expect(int fd);
 
 /*
+ * For links between ranks: chooses Reno as congestion control if both ends are on one address. Nothing is lost
+ * over loopback, so Reno never slows a connection down. BBR, if it is the default of the machine, paces what is
+ * sent and makes large messages up to a third slower.
+ */
+void msi_socket_unpace(int fd);
+
+/*
  * For links between ranks: has the other host not acknowledged data for the whole timeout? Its kernel
  * acknowledges also what its process does not read. Asks the kernel at most once in a while; *next is when,
  * and 0 at first.

@@ -261,6 +261,7 @@ mst_status msi_link_open_tcp(struct msi_stream stream, struct msi_link **link) {
     if (!tcp) return msi_fail_memory();
     msi_link_init(&tcp->link, &ops);
     tcp->stream = stream;
+    msi_socket_unpace(stream.fd);
     msi_socket_peer(stream.fd, tcp->peer);
     *link = &tcp->link;
     return MST_OK;
