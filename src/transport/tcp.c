@@ -24,6 +24,8 @@ enum {
     LOOK_INTERVAL = 16,     /* calls of progress without progress between two looks at the clock */
     AHEAD = 8 << 10,        /* bytes to read ahead … */
     AHEAD_BELOW = 64 << 10, /* … if the posted receives have less than this */
+    COPY_BELOW =
+        1 << 10, /* copying so few bytes takes less time than passing several buffers to the kernel */
 };
 
 struct tcp {
@@ -78,13 +80,26 @@ static int error_of(ssize_t got) {
     return got == 0 ? -1 : is_transient(errno) ? 0 : errno;
 }
 
+/* Sends the parts; copies them together if they are small. */
+static ssize_t send_parts(struct tcp *tcp, struct iovec parts[PARTS], size_t n, size_t total) {
+    char joined[COPY_BELOW];
+    if (n == 1) return msi_stream_send(&tcp->stream, parts->iov_base, parts->iov_len);
+    if (total > sizeof joined) return msi_stream_send_vector(&tcp->stream, parts, n);
+    char *end = joined;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(end, parts[i].iov_base, parts[i].iov_len);
+        end += parts[i].iov_len;
+    }
+    return msi_stream_send(&tcp->stream, joined, total);
+}
+
 static bool send_some(struct tcp *tcp, int *error) {
     struct msi_list *queue = &tcp->link.sends;
     bool moved = false;
     for (int i = 0; i < ROUNDS && !msi_list_empty(queue); i++) {
         struct iovec parts[PARTS];
         size_t total, n = fill_parts(queue, parts, &total);
-        ssize_t got = msi_stream_send_vector(&tcp->stream, parts, n);
+        ssize_t got = send_parts(tcp, parts, n, total);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             *error = error_of(got);
@@ -112,11 +127,20 @@ static bool take_ahead(struct tcp *tcp) {
     return moved;
 }
 
+static ssize_t read_ahead(struct tcp *tcp, size_t *wanted) {
+    ssize_t got = msi_stream_recv(&tcp->stream, tcp->ahead, sizeof tcp->ahead);
+    *wanted = sizeof tcp->ahead;
+    tcp->ahead_at = 0;
+    tcp->ahead_end = got > 0 ? (size_t)got : 0;
+    return got;
+}
+
 /* One system call: reads into the posted receives, and ahead if they are small. Ahead must be empty. */
 static ssize_t read_once(struct tcp *tcp, size_t *wanted) {
     struct iovec parts[PARTS + 1];
     size_t total, n = fill_parts(&tcp->link.receives, parts, &total);
     *wanted = total;
+    if (total <= AHEAD) return read_ahead(tcp, wanted);
     if (total < AHEAD_BELOW) {
         parts[n++] = (struct iovec){tcp->ahead, sizeof tcp->ahead};
         *wanted += sizeof tcp->ahead;
@@ -205,11 +229,8 @@ static int descriptor(const struct msi_link *link, short *events) {
 static const char *peek(struct msi_link *link, size_t *n) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     if (link->status != MST_OK) return NULL;
-    if (tcp->ahead_at == tcp->ahead_end) {
-        ssize_t got = msi_stream_recv(&tcp->stream, tcp->ahead, sizeof tcp->ahead);
-        tcp->ahead_at = 0;
-        tcp->ahead_end = got > 0 ? (size_t)got : 0;
-    }
+    size_t wanted;
+    if (tcp->ahead_at == tcp->ahead_end) read_ahead(tcp, &wanted);
     *n = tcp->ahead_end - tcp->ahead_at;
     return *n ? tcp->ahead + tcp->ahead_at : NULL;
 }
