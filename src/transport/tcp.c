@@ -22,10 +22,11 @@ enum {
     ROUNDS = 4,             /* system calls for one direction before the other is served */
     POLL_INTERVAL = 64,     /* calls of progress without a receive between two polls for a hang-up */
     LOOK_INTERVAL = 16,     /* calls of progress without progress between two looks at the clock */
-    AHEAD = 8 << 10,        /* bytes to read ahead … */
+    AHEAD = 17 << 10,       /* bytes to read ahead, as of a message of 16 KiB with its header, … */
     AHEAD_BELOW = 64 << 10, /* … if the posted receives have less than this */
-    COPY_BELOW =
-        1 << 10, /* copying so few bytes takes less time than passing several buffers to the kernel */
+    /* To copy so few bytes takes less time than to pass several buffers to the kernel. */
+    COPY_SENT = 1 << 10,
+    COPY_RECEIVED = 9 << 10,
 };
 
 struct tcp {
@@ -82,7 +83,7 @@ static int error_of(ssize_t got) {
 
 /* Sends the parts; copies them together if they are small. */
 static ssize_t send_parts(struct tcp *tcp, struct iovec parts[PARTS], size_t n, size_t total) {
-    char joined[COPY_BELOW];
+    char joined[COPY_SENT];
     if (n == 1) return msi_stream_send(&tcp->stream, parts->iov_base, parts->iov_len);
     if (total > sizeof joined) return msi_stream_send_vector(&tcp->stream, parts, n);
     char *end = joined;
@@ -140,7 +141,7 @@ static ssize_t read_once(struct tcp *tcp, size_t *wanted) {
     struct iovec parts[PARTS + 1];
     size_t total, n = fill_parts(&tcp->link.receives, parts, &total);
     *wanted = total;
-    if (total <= AHEAD) return read_ahead(tcp, wanted);
+    if (total <= COPY_RECEIVED) return read_ahead(tcp, wanted);
     if (total < AHEAD_BELOW) {
         parts[n++] = (struct iovec){tcp->ahead, sizeof tcp->ahead};
         *wanted += sizeof tcp->ahead;
