@@ -11,7 +11,8 @@
  *     it knows to rank r + 2^k and receives from r - 2^k. After the last round each rank knows whether all
  *     ranks call the same. An all_to_all with splits is compared again at the end, because each split is
  *     known to two ranks only: if a rank finds a wrong one, the others wait and learn of its failure.
- *  4. One collective is under way at a time, so that there is one plan, one run and one set of headers.
+ *  4. One collective is under way at a time, so that there is one run and one set of headers. The plans of
+ *     the last calls are kept.
  */
 #include "engine/net/net.h"
 #include "base/error.h"
