@@ -73,9 +73,9 @@ void msi_socket_tune(int fd);
 void msi_socket_expect(int fd);
 
 /*
- * For links between ranks: chooses Reno as congestion control if both ends are on one address. Nothing is lost
- * over loopback, so Reno never slows a connection down. BBR, if it is the default of the machine, paces what is
- * sent and makes large messages up to a third slower.
+ * For links between ranks: selects Reno as congestion control if both ends have one address. Almost nothing
+ * is lost over loopback, so Reno does not slow it down. BBR, the default of some machines, paces what is
+ * sent: large messages take up to a third longer.
  */
 void msi_socket_unpace(int fd);
 

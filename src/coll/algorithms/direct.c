@@ -19,7 +19,7 @@
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
 
-enum { PIECES = 4 };
+enum { PIECES = 4 }; /* of each rank, in scratch */
 
 /* Sends each other rank its block of IN, or the whole of it. */
 static void send_all(struct msi_plan *plan, bool whole) {
@@ -32,8 +32,8 @@ static void send_all(struct msi_plan *plan, bool whole) {
 }
 
 /*
- * Receives a part of every other rank's IN, and reduces all of them in rank order. What is received is reduced
- * while it is in the cache: a large part reuses scratch of a few pieces per rank.
+ * Receives a part of every other rank's IN, and reduces all of them in rank order. What is received is
+ * reduced while it is in the cache: a large part reuses scratch of a few pieces per rank.
  */
 static void recv_and_reduce(struct msi_plan *plan, struct msi_ref out, struct msi_span part) {
     int n = plan->request.size, me = plan->request.rank;
