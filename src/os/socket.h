@@ -73,6 +73,13 @@ void msi_socket_tune(int fd);
 void msi_socket_expect(int fd);
 
 /*
+ * For links between ranks: selects Reno as congestion control if both ends have one address. Almost nothing
+ * is lost over loopback, so Reno does not slow it down. BBR, the default of some machines, paces what is
+ * sent: large messages take up to a third longer.
+ */
+void msi_socket_unpace(int fd);
+
+/*
  * For links between ranks: has the other host not acknowledged data for the whole timeout? Its kernel
  * acknowledges also what its process does not read. Asks the kernel at most once in a while; *next is when,
  * and 0 at first.

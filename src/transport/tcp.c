@@ -22,8 +22,11 @@ enum {
     ROUNDS = 4,             /* system calls for one direction before the other is served */
     POLL_INTERVAL = 64,     /* calls of progress without a receive between two polls for a hang-up */
     LOOK_INTERVAL = 16,     /* calls of progress without progress between two looks at the clock */
-    AHEAD = 8 << 10,        /* bytes to read ahead … */
+    AHEAD = 17 << 10,       /* bytes to read ahead, as of a message of 16 KiB with its header, … */
     AHEAD_BELOW = 64 << 10, /* … if the posted receives have less than this */
+    /* To copy so few bytes takes less time than to pass several buffers to the kernel. */
+    COPY_SENT = 1 << 10,
+    COPY_RECEIVED = 9 << 10,
 };
 
 struct tcp {
@@ -78,13 +81,26 @@ static int error_of(ssize_t got) {
     return got == 0 ? -1 : is_transient(errno) ? 0 : errno;
 }
 
+/* Sends the parts; copies them together if they are small. */
+static ssize_t send_parts(struct tcp *tcp, struct iovec parts[PARTS], size_t n, size_t total) {
+    char joined[COPY_SENT];
+    if (n == 1) return msi_stream_send(&tcp->stream, parts->iov_base, parts->iov_len);
+    if (total > sizeof joined) return msi_stream_send_vector(&tcp->stream, parts, n);
+    char *end = joined;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(end, parts[i].iov_base, parts[i].iov_len);
+        end += parts[i].iov_len;
+    }
+    return msi_stream_send(&tcp->stream, joined, total);
+}
+
 static bool send_some(struct tcp *tcp, int *error) {
     struct msi_list *queue = &tcp->link.sends;
     bool moved = false;
     for (int i = 0; i < ROUNDS && !msi_list_empty(queue); i++) {
         struct iovec parts[PARTS];
         size_t total, n = fill_parts(queue, parts, &total);
-        ssize_t got = msi_stream_send_vector(&tcp->stream, parts, n);
+        ssize_t got = send_parts(tcp, parts, n, total);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             *error = error_of(got);
@@ -112,11 +128,20 @@ static bool take_ahead(struct tcp *tcp) {
     return moved;
 }
 
+static ssize_t read_ahead(struct tcp *tcp, size_t *wanted) {
+    ssize_t got = msi_stream_recv(&tcp->stream, tcp->ahead, sizeof tcp->ahead);
+    *wanted = sizeof tcp->ahead;
+    tcp->ahead_at = 0;
+    tcp->ahead_end = got > 0 ? (size_t)got : 0;
+    return got;
+}
+
 /* One system call: reads into the posted receives, and ahead if they are small. Ahead must be empty. */
 static ssize_t read_once(struct tcp *tcp, size_t *wanted) {
     struct iovec parts[PARTS + 1];
     size_t total, n = fill_parts(&tcp->link.receives, parts, &total);
     *wanted = total;
+    if (total <= COPY_RECEIVED) return read_ahead(tcp, wanted);
     if (total < AHEAD_BELOW) {
         parts[n++] = (struct iovec){tcp->ahead, sizeof tcp->ahead};
         *wanted += sizeof tcp->ahead;
@@ -205,11 +230,8 @@ static int descriptor(const struct msi_link *link, short *events) {
 static const char *peek(struct msi_link *link, size_t *n) {
     struct tcp *tcp = msi_container(link, struct tcp, link);
     if (link->status != MST_OK) return NULL;
-    if (tcp->ahead_at == tcp->ahead_end) {
-        ssize_t got = msi_stream_recv(&tcp->stream, tcp->ahead, sizeof tcp->ahead);
-        tcp->ahead_at = 0;
-        tcp->ahead_end = got > 0 ? (size_t)got : 0;
-    }
+    size_t wanted;
+    if (tcp->ahead_at == tcp->ahead_end) read_ahead(tcp, &wanted);
     *n = tcp->ahead_end - tcp->ahead_at;
     return *n ? tcp->ahead + tcp->ahead_at : NULL;
 }
@@ -261,6 +283,7 @@ mst_status msi_link_open_tcp(struct msi_stream stream, struct msi_link **link) {
     if (!tcp) return msi_fail_memory();
     msi_link_init(&tcp->link, &ops);
     tcp->stream = stream;
+    msi_socket_unpace(stream.fd);
     msi_socket_peer(stream.fd, tcp->peer);
     *link = &tcp->link;
     return MST_OK;

@@ -5,6 +5,8 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/ioctl.h>
@@ -185,8 +187,36 @@ static int left_after(size_t asked, size_t sent) {
 static void tcp_reads_little_further_than_posted(void **state) {
     (void)state;
     assert_int_equal(left_after(4, 10), 0);
-    assert_int_equal(left_after(4, 100000), 100000 - 4 - 8192);
+    assert_int_equal(left_after(4, 100000), 100000 - 17408);
+    assert_int_equal(left_after(20000, 100000), 100000 - 20000 - 17408);
     assert_int_equal(left_after(100000, 100010), 10);
+}
+
+/* The congestion control of a connection from one address to another, after msi_socket_unpace or before. */
+static void congestion_control(const char *to, bool unpace, char name[32]) {
+    struct msi_address address = {{0}, 0};
+    struct msi_wait wait = {msi_deadline(5000), NULL};
+    socklen_t len = 31;
+    int listener, fd;
+    snprintf(address.host, sizeof address.host, "%s", to);
+    assert_ok(msi_listen(&address, &listener, &address.port));
+    assert_ok(msi_connect(&address, false, &wait, &fd));
+    if (unpace) msi_socket_unpace(fd);
+    memset(name, 0, 32);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+    close(fd);
+    close(listener);
+}
+
+/* 127.0.0.2 is reached from 127.0.0.1, so it stands for another host. */
+static void one_address_is_not_paced(void **state) {
+    (void)state;
+    char here[32], there[32], preset[32];
+    congestion_control("127.0.0.1", true, here);
+    assert_string_equal(here, "reno");
+    congestion_control("127.0.0.2", false, preset);
+    congestion_control("127.0.0.2", true, there);
+    assert_string_equal(there, preset);
 }
 
 /* Alternates between the fast path and the queue, with a posted receive that has not begun. */
@@ -478,6 +508,7 @@ int main(void) {
         cmocka_unit_test(sends_need_not_match_receives),
         cmocka_unit_test(nothing_is_received_without_a_posted_receive),
         cmocka_unit_test(tcp_reads_little_further_than_posted),
+        cmocka_unit_test(one_address_is_not_paced),
         cmocka_unit_test(what_has_come_can_be_looked_at),
         cmocka_unit_test(nothing_is_done_as_soon_as_it_is_posted),
         cmocka_unit_test(a_link_with_a_descriptor_can_be_slept_on),

@@ -208,6 +208,35 @@ static void the_selection_depends_on_the_size(void **state) {
                 chosen((enum msi_kind)kind, size, count, (struct msi_hosts){1, size, NULL}, false, NULL);
 }
 
+/* The root receives everything once, and sends nothing. */
+static void two_ranks_reduce_in_one_round(void **state) {
+    (void)state;
+    static const int of[] = {0, 1};
+    for (size_t count = 1; count < (size_t)1 << 28; count *= 16)
+        assert_string_equal(
+            chosen(MSI_KIND_REDUCE, 2, count, (struct msi_hosts){2, 1, of}, false, "reduce:direct"),
+            "oneshot");
+}
+
+/* What is received is reduced soon: the scratch does not grow with the message. */
+static void scratch_is_a_few_pieces(void **state) {
+    (void)state;
+    enum { SIZE = 3, CHUNK = 8, PIECES = 4 };
+    static const struct {
+        enum msi_kind kind;
+        const char *name;
+    } cases[] = {
+        {MSI_KIND_REDUCE, "oneshot"}, {MSI_KIND_REDUCE_SCATTER, "direct"}, {MSI_KIND_ALL_REDUCE, "direct"}};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct msi_plan plan = {0};
+        struct msi_request request = {
+            .kind = cases[i].kind, .size = SIZE, .count = 30000, .chunk = CHUNK, .hosts = {1, SIZE, NULL}};
+        assert_ok(msi_plan_make(&plan, msi_planner_find(request.kind, msi_cstr(cases[i].name)), &request));
+        assert_int_equal(plan.scratch[MSI_RAW], (SIZE - 1) * PIECES * CHUNK);
+        msi_plan_free(&plan);
+    }
+}
+
 static void rank_order_is_kept_on_request(void **state) {
     (void)state;
     static const enum msi_kind kinds[] = {MSI_KIND_ALL_REDUCE, MSI_KIND_REDUCE, MSI_KIND_REDUCE_SCATTER};
@@ -251,6 +280,8 @@ int main(void) {
         cmocka_unit_test(formulas_know_hosts),
         cmocka_unit_test(formulas_count_pieces),
         cmocka_unit_test(the_selection_depends_on_the_size),
+        cmocka_unit_test(two_ranks_reduce_in_one_round),
+        cmocka_unit_test(scratch_is_a_few_pieces),
         cmocka_unit_test(rank_order_is_kept_on_request),
         cmocka_unit_test(the_requested_algorithm_is_selected),
         cmocka_unit_test(a_bad_specification_is_explained),

@@ -19,6 +19,8 @@
 #include "coll/algorithms/planners.h"
 #include "coll/emit.h"
 
+enum { PIECES = 4 }; /* of each rank, in scratch */
+
 /* Sends each other rank its block of IN, or the whole of it. */
 static void send_all(struct msi_plan *plan, bool whole) {
     int n = plan->request.size, me = plan->request.rank;
@@ -29,19 +31,27 @@ static void send_all(struct msi_plan *plan, bool whole) {
     }
 }
 
-/* Receives a part of every other rank's IN, and reduces all of them in rank order. */
+/*
+ * Receives a part of every other rank's IN, and reduces all of them in rank order. What is received is
+ * reduced while it is in the cache: a large part reuses scratch of a few pieces per rank.
+ */
 static void recv_and_reduce(struct msi_plan *plan, struct msi_ref out, struct msi_span part) {
     int n = plan->request.size, me = plan->request.rank;
+    size_t window = plan->request.chunk * PIECES;
     struct msi_ref *sources = msi_emit_sources(plan, n);
     if (!sources) return;
-    struct msi_ref all = msi_emit_scratch(plan, MSI_RAW, (size_t)(n - 1) * part.count);
-    for (int r = 0; r < n; r++) sources[r] = msi_ref_plus(all, (size_t)(r < me ? r : r - 1) * part.count);
-    sources[me] = msi_ref(MSI_IN, part.at);
-    for (int s = 1; s < n; s++) {
-        int from = msi_plus(me, s, n);
-        msi_emit_recv(plan, from, sources[from], part.count);
+    if (window == 0 || window > part.count) window = part.count;
+    struct msi_ref all = msi_emit_scratch(plan, MSI_RAW, (size_t)(n - 1) * window);
+    for (int r = 0; r < n; r++) sources[r] = msi_ref_plus(all, (size_t)(r < me ? r : r - 1) * window);
+    for (size_t done = 0, count; done < part.count; done += count) {
+        count = part.count - done < window ? part.count - done : window;
+        for (int s = 1; s < n; s++) {
+            int from = msi_plus(me, s, n);
+            msi_emit_recv(plan, from, sources[from], count);
+        }
+        sources[me] = msi_ref(MSI_IN, part.at + done);
+        msi_emit_reduce_local(plan, msi_ref_plus(out, done), sources, n, count);
     }
-    msi_emit_reduce_local(plan, out, sources, n, part.count);
 }
 
 /* Sends this rank's block to every other rank, and receives theirs into OUT. */

@@ -17,6 +17,11 @@ static const char *needs_equal_blocks(const struct msi_request *request) {
     return request->to || request->from ? "needs blocks of one size" : NULL;
 }
 
+/* The root of two would send and receive as much as with "oneshot", and more besides. */
+static const char *needs_three_ranks(const struct msi_request *request) {
+    return request->size > 2 ? NULL : "needs three ranks";
+}
+
 #define ROW(kind, name, suffix, ordered, radix, unsupported)                                                 \
     {name, msi_plan_##suffix, msi_estimate_##suffix, unsupported, MSI_KIND_##kind, ordered, radix},
 const struct msi_planner msi_planners[] = {MSI_PLANNER_TABLE(ROW)};

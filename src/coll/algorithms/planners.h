@@ -70,7 +70,7 @@ static inline double msi_pieces(const struct msi_request *request, double block)
     X(REDUCE, "tree", tree_reduce, false, 2, NULL)                                                           \
     X(REDUCE, "wide_tree", tree_reduce, false, 4, NULL)                                                      \
     X(REDUCE, "ring", ring_reduce, false, 0, NULL)                                                           \
-    X(REDUCE, "direct", direct_reduce, true, 0, NULL)                                                        \
+    X(REDUCE, "direct", direct_reduce, true, 0, needs_three_ranks)                                           \
     X(REDUCE, "oneshot", oneshot_reduce, true, 0, NULL)                                                      \
     X(REDUCE, "hierarchical", hierarchical_reduce, false, 0, needs_hosts)                                    \
     X(REDUCE_SCATTER, "ring", ring_reduce_scatter, false, 0, NULL)                                           \

@@ -11,7 +11,8 @@
  *     it knows to rank r + 2^k and receives from r - 2^k. After the last round each rank knows whether all
  *     ranks call the same. An all_to_all with splits is compared again at the end, because each split is
  *     known to two ranks only: if a rank finds a wrong one, the others wait and learn of its failure.
- *  4. One collective is under way at a time, so that there is one plan, one run and one set of headers.
+ *  4. One collective is under way at a time, so that there is one run and one set of headers. The plans of
+ *     the last calls are kept.
  */
 #include "engine/net/net.h"
 #include "base/error.h"
@@ -22,7 +23,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { SPINS = 200 }; /* a check of a connection is a system call */
+enum {
+    SPINS = 200,          /* a check of a connection is a system call */
+    LARGE_PLAN = 1 << 20, /* bytes of a rank; a plan takes less time than sending so many */
+};
 
 static size_t state_bytes(const struct msi_comm *comm) {
     (void)comm;
@@ -99,7 +103,7 @@ static void close_engine(struct msi_comm *comm) {
         hang_up(net);
     }
     msi_exec_free(&net->exec);
-    msi_plan_free(&net->plan);
+    for (int i = 0; i < MSI_NET_PLANS; i++) msi_plan_free(&net->plans[i].plan);
     msi_net_layout_free(&net->layout);
     free(net->peers);
     msi_native_close(comm);
@@ -121,7 +125,7 @@ static const struct msi_call_signature *signature_of(const struct mst_work *work
 
 static void describe(struct mst_work *work, struct msi_record *record) {
     const struct msi_net *net = msi_net_of(work->comm);
-    if (!msi_op_is_message(&work->op)) record->algorithm = net->selected ? net->selected->name : NULL;
+    if (!msi_op_is_message(&work->op)) record->algorithm = net->current ? net->current->selected->name : NULL;
 }
 
 /* Finds the ranks that the plan sends to and receives from. */
@@ -131,26 +135,58 @@ static void find_peers(struct msi_net *net, bool splits) {
         p->sends = p->receives = splits && r != msi_net_comm(net)->rank; /* a split of 0 is compared too */
         p->checked = p->compares = false;
     }
-    for (uint32_t i = 0; i < net->plan.n; i++) {
-        const struct msi_step *s = &net->plan.steps[i];
+    for (uint32_t i = 0; i < net->current->plan.n; i++) {
+        const struct msi_step *s = &net->current->plan.steps[i];
         if (s->kind == MSI_SEND) net->peers[s->peer].sends = true;
         if (s->kind == MSI_RECV) net->peers[s->peer].receives = true;
     }
 }
 
-/* Can the current plan run this request too? A plan with different counts borrows them and is not reused. */
-static bool can_reuse_plan(const struct msi_net *net, const struct msi_request *request,
-                           const struct msi_cost_input *input) {
-    const struct msi_request *a = &net->plan.request;
-    const struct msi_cost_input *q = &net->cost_input;
-    return net->planned && a->kind == request->kind && a->root == request->root &&
+/* Can the plan run this request too? A plan with different counts borrows them and is not reused. */
+static bool can_reuse(const struct msi_net_plan *made, const struct msi_request *request,
+                      const struct msi_cost_input *input) {
+    const struct msi_request *a = &made->plan.request;
+    const struct msi_cost_input *q = &made->input;
+    return made->reusable && a->kind == request->kind && a->root == request->root &&
            a->count == request->count && a->in_place == request->in_place &&
            a->quantize == request->quantize && !request->counts && !request->to &&
            q->raw_size == input->raw_size && q->acc_size == input->acc_size &&
-           q->deterministic == input->deterministic && net->override == input->tuning->algo.of[request->kind];
+           q->deterministic == input->deterministic &&
+           made->override == input->tuning->algo.of[request->kind];
 }
 
-static enum msi_advance make_plan(struct msi_net *net, struct mst_work *work) {
+static struct msi_net_plan *find_plan(struct msi_net *net, const struct msi_request *request,
+                                      const struct msi_cost_input *input) {
+    for (int i = 0; i < MSI_NET_PLANS; i++)
+        if (can_reuse(&net->plans[i], request, input)) return &net->plans[i];
+    return NULL;
+}
+
+/* The plan to replace. */
+static struct msi_net_plan *next_plan(struct msi_net *net, const struct msi_request *request,
+                                      const struct msi_cost_input *input) {
+    if (request->counts || request->to || request->count > LARGE_PLAN / input->raw_size) return net->plans;
+    net->replaced = net->replaced % (MSI_NET_PLANS - 1) + 1;
+    return &net->plans[net->replaced];
+}
+
+static mst_status make_plan(struct msi_net *net, struct msi_request *request,
+                            const struct msi_cost_input *input) {
+    struct msi_net_plan *made = next_plan(net, request, input);
+    struct msi_selection selection;
+    msi_select(input, request, &selection);
+    request->chunk = selection.chunk;
+    made->reusable = false;
+    made->selected = selection.planner;
+    made->input = *input;
+    made->override = input->tuning->algo.of[request->kind];
+    mst_status st = msi_plan_make(&made->plan, selection.planner, request);
+    if (st == MST_OK) made->reusable = !request->counts && !request->to;
+    net->current = made;
+    return st;
+}
+
+static enum msi_advance choose_plan(struct msi_net *net, struct mst_work *work) {
     struct msi_comm *comm = msi_net_comm(net);
     const struct msi_op *op = &work->op;
     size_t element = op->desc.element ? op->desc.element : 1, unit = msi_unit_of(op->user);
@@ -161,17 +197,11 @@ static enum msi_advance make_plan(struct msi_net *net, struct mst_work *work) {
                                    .raw_size = element * unit,
                                    .acc_size = op->reducer ? op->reducer->acc_size * unit : 1,
                                    .deterministic = op->deterministic};
-    if (can_reuse_plan(net, &request, &input)) return MSI_MOVED;
-    struct msi_selection selection;
-    msi_select(&input, &request, &selection);
-    request.chunk = selection.chunk;
-    net->selected = selection.planner;
-    net->planned = false;
-    st = msi_plan_make(&net->plan, selection.planner, &request);
-    if (st != MST_OK) return msi_fault(work, st, -1, "out of memory");
-    net->planned = !request.counts && !request.to;
-    net->cost_input = input;
-    net->override = comm->config.tuning->algo.of[request.kind];
+    struct msi_net_plan *kept = find_plan(net, &request, &input);
+    if (kept)
+        net->current = kept;
+    else if (make_plan(net, &request, &input) != MST_OK)
+        return msi_fault(work, MST_ERR_MEMORY, -1, "out of memory");
     return MSI_MOVED;
 }
 
@@ -183,7 +213,7 @@ static void take_number(struct msi_net *net, struct mst_work *work) {
 }
 
 static enum msi_advance begin(struct msi_net *net, struct mst_work *work) {
-    enum msi_advance got = make_plan(net, work);
+    enum msi_advance got = choose_plan(net, work);
     if (got != MSI_MOVED) return got;
     uint8_t flags = work->op.signature.flags;
     net->comparison.needed = msi_comm_must_compare(msi_net_comm(net), &work->op);
@@ -232,7 +262,7 @@ static enum msi_advance start(struct msi_net *net, struct mst_work *work) {
         if (p->receives) msi_link_receive(p->w.link, &p->in, p->header_in, MSI_NET_HEADER_BYTES);
     }
     const struct msi_op *op = &work->op;
-    struct msi_exec_run run = {.plan = &net->plan,
+    struct msi_exec_run run = {.plan = &net->current->plan,
                                .links = net->layout.links,
                                .in = net->layout.in,
                                .out = net->layout.out,

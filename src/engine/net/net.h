@@ -43,6 +43,18 @@ struct msi_comparison {
     struct msi_transfer to, header, rest;
 };
 
+/* The first one is for requests that are large, or whose plan cannot be used again. */
+enum { MSI_NET_PLANS = 8 };
+
+/* A plan, and what it was made for, besides its request. */
+struct msi_net_plan {
+    struct msi_plan plan;
+    bool reusable;
+    struct msi_cost_input input;
+    const struct msi_planner *override; /* the algorithm that was asked for */
+    const struct msi_planner *selected;
+};
+
 /* The state of the engine. */
 struct msi_net {
     struct msi_native native;
@@ -50,19 +62,17 @@ struct msi_net {
     struct msi_listener_wake
         wake; /* ends this rank's sleep: a rank has connected, or there is something else to wait for */
     struct msi_net_layout layout;
-    struct msi_plan plan;
+    struct msi_net_plan plans[MSI_NET_PLANS]; /* of the last calls: programs repeat them in turns */
+    struct msi_net_plan *current;             /* of the last call; NULL: there was none */
+    int replaced;                             /* the plan that was made last, of those after the first */
     struct msi_exec exec;
     enum msi_net_phase phase;
     struct msi_comparison comparison;
     uint64_t seq;
-    uint32_t history, next_history;     /* hash of the calls before the current one, and with it */
-    char why[120];                      /* a fault that is described with numbers */
-    bool planned;                       /* the plan may be used again, for … */
-    struct msi_cost_input cost_input;   /* … this input, … */
-    const struct msi_planner *override; /* … if no other algorithm is asked for */
-    const struct msi_planner *selected; /* whose plan it is */
-    struct mst_work barrier;            /* the first pending call, if it is a barrier; it may be under way */
-    struct msi_net_peer *peers;         /* by rank */
+    uint32_t history, next_history; /* hash of the calls before the current one, and with it */
+    char why[120];                  /* a fault that is described with numbers */
+    struct mst_work barrier;        /* the first pending call, if it is a barrier; it may be under way */
+    struct msi_net_peer *peers;     /* by rank */
 };
 
 /* What a header says. */
