@@ -32,7 +32,7 @@ struct msi_comm_ranks {
     struct msi_hosts hosts;
 };
 
-/* So many ranks run on so many processors. */
+/* Records how many ranks share a processor. */
 static inline void msi_comm_share_processors(struct msi_comm_ranks *ranks, int n_ranks, int processors) {
     int sharing = (n_ranks + processors - 1) / processors;
     if (sharing > ranks->sharing) ranks->sharing = sharing;

@@ -18,7 +18,7 @@ enum {
     CHECKS = 64,           /* polls between two looks at the clock */
     COPY_GRAIN = 64 << 10, /* bytes that are worth a thread */
     COPY_PARTS = 4,        /* of a large copy for each thread, in case that one is slow */
-    CALLER = -1,           /* its number; those of the threads count from 0 */
+    CALLER = -1,           /* number of the calling thread; helpers count from 0 */
     SHARE_MOST = 8,        /* more threads do not copy faster: memory is the limit */
 };
 
@@ -99,13 +99,14 @@ static void wake_one(struct msi_team *team, int helpers) {
         struct helper *helper = &team->helpers[i];
         if (!atomic_load_explicit(&helper->sleeps, memory_order_seq_cst)) continue; /* see sleep_until_job */
         pthread_mutex_lock(&team->lock);
-        pthread_cond_signal(&helper->wake);
+        bool slept = atomic_exchange_explicit(&helper->sleeps, false, memory_order_relaxed);
+        if (slept) pthread_cond_signal(&helper->wake);
         pthread_mutex_unlock(&team->lock);
-        return;
+        if (slept) return;
     }
 }
 
-/* Has the job a part for the thread with this number? */
+/* Does the job have a part for this thread? */
 static bool is_for(uint64_t state, int number) {
     return part_of(state) < parts_of(state) && number < helpers_of(state);
 }
@@ -134,9 +135,11 @@ static bool has_job(const struct msi_team *team, int number) {
 static void sleep_until_job(struct msi_team *team, int number) {
     struct helper *helper = &team->helpers[number];
     pthread_mutex_lock(&team->lock);
-    atomic_store_explicit(&helper->sleeps, true, memory_order_seq_cst);
-    while (!has_job(team, number) && !atomic_load_explicit(&team->ending, memory_order_relaxed))
+    for (;;) {
+        atomic_store_explicit(&helper->sleeps, true, memory_order_seq_cst);
+        if (has_job(team, number) || atomic_load_explicit(&team->ending, memory_order_relaxed)) break;
         pthread_cond_wait(&helper->wake, &team->lock);
+    }
     atomic_store_explicit(&helper->sleeps, false, memory_order_relaxed);
     pthread_mutex_unlock(&team->lock);
 }
@@ -199,7 +202,8 @@ static void run_alone(int parts, msi_team_job job, void *context) {
 
 void msi_team_run(struct msi_team *team, int parts, msi_team_job job, void *context) {
     /* Acquires what the last user wrote. */
-    if (!team || parts < 2 || atomic_exchange_explicit(&team->busy, true, memory_order_acquire)) {
+    uint64_t helpers = (uint64_t)msi_team_threads(team) - 1;
+    if (helpers == 0 || parts < 2 || atomic_exchange_explicit(&team->busy, true, memory_order_acquire)) {
         run_alone(parts, job, context);
         return;
     }
@@ -209,7 +213,6 @@ void msi_team_run(struct msi_team *team, int parts, msi_team_job job, void *cont
     team->context = context;
     atomic_store_explicit(&team->done, 0, memory_order_relaxed);
     uint64_t turn = (atomic_load_explicit(&team->state, memory_order_relaxed) >> 40) + 1;
-    uint64_t helpers = (uint64_t)msi_team_threads(team) - 1;
     atomic_store_explicit(&team->state, turn << 40 | helpers << 32 | (uint64_t)parts, memory_order_seq_cst);
     wake_one(team, (int)helpers);
     while (do_part(team, CALLER)) {

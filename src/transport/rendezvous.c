@@ -3,11 +3,12 @@
 #include "os/clock.h"
 
 void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_cma_mode mode) {
+    static const enum msi_cma_result known[] = {[MSI_CMA_MODE_NEVER] = MSI_CMA_SLOWER,
+                                                [MSI_CMA_MODE_AUTO] = MSI_CMA_UNDECIDED,
+                                                [MSI_CMA_MODE_ALWAYS] = MSI_CMA_FASTER};
     rendezvous->mode = mode;
     for (int class = 0; class < MSI_CMA_CLASSES; class ++)
-        atomic_store_explicit(&rendezvous->own->result[class],
-                              mode == MSI_CMA_MODE_NEVER ? MSI_CMA_SLOWER : MSI_CMA_UNDECIDED,
-                              memory_order_relaxed);
+        atomic_store_explicit(&rendezvous->own->result[class], known[mode], memory_order_relaxed);
 }
 
 void msi_rendezvous_try(struct msi_rendezvous *rendezvous) {

@@ -279,7 +279,7 @@ class Additions(unittest.TestCase):
     def test_settings(self):
         rows = re.findall(r'X\((\w+), "(MUSTER_\w+)",', self.read("src/base/settings.h"))
         self.assertGreater(len(rows), 30)
-        folders = ("src", "tools", "backends")
+        folders = ("src", "tools", "backends", "bindings/torch/csrc")
         files = [path for folder in folders for path in (SOURCE / folder).rglob("*.[ch]*") if path.name != "settings.h"]
         code = "".join(path.read_text() for path in files)
         for field, name in rows:

@@ -174,7 +174,10 @@ void Backend::close() {
     former_.clear();
     if (!group_) return;
     if (!world_->is_parents()) { // a forked process does not have the threads
-        if (state_->users.any()) abort_group(group_, "the program destroyed the process group during a call");
+        static const char why[] = "the program destroyed the process group during a call";
+        bool used = state_->users.any();
+        if (used) abort_group(group_, why);
+        if (used && devices_.group()) abort_group(devices_.group(), why);
         state_->users.wait_until_none();
         state_->on_streams.wait_until_none(); // the program need not have waited for them
     }

@@ -46,8 +46,8 @@ std::string DeviceGroup::make(const Host &host) {
     return status == MST_OK ? std::string() : failure();
 }
 
-/* Connects the ranks, on the GPUs that they use. Why that has failed, which it then has on all ranks. */
-std::string DeviceGroup::try_out(const Host &host, c10::Device device) {
+/* Connects the ranks, on the GPUs that they use. Returns why that has failed. */
+std::string DeviceGroup::try_out(const Host &host, c10::Device device) try {
     auto count = at::ones({1}, at::TensorOptions(device).dtype(at::kInt));
     c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
     mst_call call{};
@@ -58,6 +58,8 @@ std::string DeviceGroup::try_out(const Host &host, c10::Device device) {
     int sum = count.item<int>();
     return sum == host.size ? std::string()
                             : "NCCL adds " + std::to_string(host.size) + " ones to " + std::to_string(sum);
+} catch (const std::exception &error) { // the GPU failed before, or has no memory
+    return error.what();
 }
 
 void DeviceGroup::give_up() {
@@ -81,21 +83,29 @@ static std::vector<std::string> exchange(const DeviceGroup::Host &host, const st
     return texts;
 }
 
-void DeviceGroup::open(const Host &host, c10::Device device, const char *call) {
-    auto texts = exchange(host, static_cast<char>(mode()) + make(host), call);
-    bool must = false;
-    int speaker = -1, cannot = -1; // speaker: the rank that tells the user
+/* Why a rank cannot use nccl, as all ranks say it; "": all can. must, speaker: see open. */
+std::string DeviceGroup::agree(const Host &host, const std::string &own, const char *call, bool *must,
+                               int *speaker) try {
+    auto texts = exchange(host, static_cast<char>(mode()) + own, call);
+    std::string why;
+    *speaker = -1;
     for (int r = 0; r < host.size; r++) {
         const auto &text = texts[static_cast<size_t>(r)];
-        must |= text[0] == NCCL;
-        if (speaker < 0 && text[0] != STAGE) speaker = r;
-        if (cannot < 0 && text.size() > 1) cannot = r;
+        *must |= text[0] == NCCL;
+        if (*speaker < 0 && text[0] != STAGE) *speaker = r;
+        if (why.empty() && text.size() > 1) why = "rank " + std::to_string(r) + ": " + text.substr(1);
     }
-    std::string why;
-    if (cannot >= 0)
-        why = "rank " + std::to_string(cannot) + ": " + texts[static_cast<size_t>(cannot)].substr(1);
-    else
-        why = try_out(host, device);
+    return why;
+} catch (...) {
+    give_up();
+    throw;
+}
+
+void DeviceGroup::open(const Host &host, c10::Device device, const char *call) {
+    bool must = false; // a rank insists on nccl
+    int speaker = -1;  // the rank that tells the user
+    std::string why = agree(host, make(host), call, &must, &speaker);
+    if (why.empty()) why = agree(host, try_out(host, device), call, &must, &speaker);
     if (!why.empty()) give_up();
     if (!why.empty() && must)
         std::rethrow_exception(make_error("MUSTER_TORCH_CUDA is nccl, but it cannot be used: " + why, call));

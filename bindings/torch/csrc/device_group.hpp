@@ -43,6 +43,7 @@ class DeviceGroup {
     void open(const Host &host, c10::Device device, const char *call);
     std::string make(const Host &host);
     std::string try_out(const Host &host, c10::Device device);
+    std::string agree(const Host &host, const std::string &own, const char *call, bool *must, int *speaker);
     void give_up();
 
     bool decided_ = false;

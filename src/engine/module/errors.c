@@ -23,13 +23,15 @@ static int find_lost(struct msi_comm *comm) {
     return left;
 }
 
-/* A rank of this host whose process has ended without leaving, which a custom store does not know; -1:
+/* A rank of this host whose process has ended without leaving, which a custom store does not report; -1:
  * none. */
 static int find_ended(struct msi_comm *comm) {
     const int *pids = comm->ranks.pids;
     for (int r = 0; r < comm->size; r++) {
         if (comm->ranks.slots[r] < 0 || pids[r] == pids[comm->rank]) continue;
-        if (!comm->hooks.is_gone(comm->hooks.context, r) && msi_process_has_ended(pids[r])) return r;
+        if (comm->hooks.is_gone(comm->hooks.context, r) || !msi_process_has_ended(pids[r])) continue;
+        msi_comm_refresh(comm); /* a rank tells that it leaves before its process ends */
+        if (!comm->hooks.is_gone(comm->hooks.context, r)) return r;
     }
     return -1;
 }

@@ -228,6 +228,7 @@ static void fill_host(struct msi_module *m, const struct mst_work *first, const 
 static mst_status open_made(struct msi_module *m) {
     msi_fail(MST_ERR_SYSTEM, NULL, "backend '%s' could not be opened and gave no reason", m->table->name);
     mst_status st = m->table->open(&m->host, &m->made, &m->traits);
+    m->host.buffer = NULL; /* it belongs to the program */
     if (st != MST_ERR_TIMEOUT) return st;
     char why[300];
     snprintf(why, sizeof why, "%s", mst_last_error()->message);

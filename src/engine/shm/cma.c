@@ -26,7 +26,8 @@ static struct msi_cma_side *side(const struct msi_shm_coll *coll, int rank) {
     return &coll->region->areas[rank].cma;
 }
 
-/* Ranks that share processors also share their caches: only cells that one rank fills for all cost more. */
+/* Ranks that share processors also share their caches: only a scatter is slower through cells, since one rank
+ * fills those of all. */
 static enum msi_cma_mode mode(const struct msi_comm *comm, mst_kind kind) {
     bool measures = comm->config.cma == MSI_CMA_MODE_AUTO;
     if (measures && comm->ranks.oversubscribed && kind != MST_KIND_SCATTER) return MSI_CMA_MODE_NEVER;
@@ -74,7 +75,6 @@ static struct msi_shm_cma *prepare(const struct msi_shm_coll *coll) {
 
 static uint32_t result_of(const struct msi_shm_coll *coll, int rank, int class) {
     const struct msi_cma_side *of = side(coll, rank);
-    if (!atomic_load_explicit(&of->can_read, memory_order_relaxed)) return MSI_CMA_SLOWER;
     if (mode(coll->work->comm, coll->work->op.desc.kind) == MSI_CMA_MODE_ALWAYS) return MSI_CMA_FASTER;
     return atomic_load_explicit(&of->results[coll->work->op.desc.kind][class], memory_order_relaxed);
 }
@@ -92,6 +92,10 @@ bool msi_shm_cma_wanted(struct msi_shm_coll *coll) {
     if (class < 0 || !prepare(coll)) return false;
     for (int r = 0; r < coll->region->size; r++) {
         if ((coll->dst_rank >= 0 && r != coll->dst_rank) || r == coll->src_rank) continue;
+        if (!atomic_load_explicit(&side(coll, r)->can_read, memory_order_relaxed)) {
+            coll->measured = false;
+            return false;
+        }
         uint32_t result = result_of(coll, r, class);
         faster += result == MSI_CMA_FASTER ? 1 : -1;
         if (result != MSI_CMA_UNDECIDED) continue;
@@ -102,8 +106,8 @@ bool msi_shm_cma_wanted(struct msi_shm_coll *coll) {
 }
 
 /*
- * What this rank's part of a measured operation takes, in nanoseconds. That is not the time of the whole
- * operation, which includes that of ranks that come late.
+ * What this rank's part of a measured operation takes, in nanoseconds. With one source or one reader that is
+ * the time from the first read to the last one; a source that comes late makes it longer for both methods.
  */
 static double cost(const struct msi_shm_coll *coll) {
     double rounds = coll->drained, others = coll->region->size - 1;
@@ -124,7 +128,9 @@ void msi_shm_cma_record(const struct msi_shm_coll *coll) {
     struct msi_shm_cma *cma = msi_shm(coll->work->comm)->cma;
     mst_kind kind = coll->work->op.desc.kind;
     int class = class_of(coll), sources = coll->src_rank >= 0 ? 1 : coll->region->size - 1;
-    if (coll->by_cma && coll->by_cma != sources) return;
+    if (coll->by_cma != sources && coll->by_cells != sources) return;
+    bool publishes = msi_shm_publishes(coll, coll->region->rank);
+    if (publishes && (coll->mode == MSI_SLOT_CMA) != (coll->by_cma > 0)) return; /* both methods */
     uint32_t result = msi_cma_add_trial(&cma->trials[kind], class, coll->by_cma > 0,
                                         msi_op_bytes(&coll->work->op) * (size_t)sources, (int64_t)cost(coll));
     /* Read by result_of of all ranks. */

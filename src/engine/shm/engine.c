@@ -82,7 +82,7 @@ static void derive(struct msi_shm_coll *coll) {
     coll->src_rank = shape->src_is_root ? desc->root : -1;
     coll->dst_rank = shape->dst_is_root ? desc->root : -1;
     coll->in_where.number = 0;
-    coll->by_cma = 0;
+    coll->by_cma = coll->by_cells = 0;
 }
 
 /*

@@ -145,7 +145,7 @@ static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
 /* Copies this rank's block for itself. */
 static void copy_own(const struct msi_shm_coll *coll) {
     int me = coll->region->rank;
-    if (coll->work->op.reducer || msi_shm_is_barrier(coll) || !msi_shm_publishes(coll, me) ||
+    if (coll->work->op.reducer || msi_shm_is_barrier(coll) || (coll->src_rank >= 0 && coll->src_rank != me) ||
         !msi_shm_reads(coll))
         return;
     const char *from = coll->parts ? msi_block(&coll->in, me) : coll->in.base;
@@ -259,6 +259,7 @@ static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     if (rounds > coll->to_drain) coll->to_drain = rounds;
     if (mode == MSI_SLOT_BIG || is_in_place(mode)) coll->must_tell = true;
     if (mode == MSI_SLOT_CMA) coll->by_cma++;
+    if (mode == MSI_SLOT_BIG) coll->by_cells++;
     return MSI_MOVED;
 }
 

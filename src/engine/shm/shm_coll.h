@@ -84,6 +84,7 @@ struct msi_shm_coll {
     uint32_t rounds, filled; /* of what this rank publishes */
     uint32_t drained, to_drain;
     int peer;          /* how many of the source ranks this round has seen */
+    int by_cells;      /* how many of them use big cells */
     int by_cma;        /* how many of them let this rank read their buffers by CMA */
     bool measured;     /* adds the time of this rank's copies to spent */
     int64_t spent;     /* nanoseconds */
@@ -167,8 +168,9 @@ static inline void msi_shm_reduce(const struct msi_shm_coll *coll, const void *c
                                   void *copy, size_t count) {
     msi_shm_reduce_op(&coll->work->op, coll->region, sources, out, copy, count);
 }
+/* Does a rank have a block that others read? The root of a gather or a reduction keeps its own. */
 static inline bool msi_shm_publishes(const struct msi_shm_coll *coll, int rank) {
-    return coll->src_rank < 0 || coll->src_rank == rank;
+    return (coll->src_rank < 0 || coll->src_rank == rank) && coll->dst_rank != rank;
 }
 static inline bool msi_shm_reads(const struct msi_shm_coll *coll) {
     return coll->dst_rank < 0 || coll->dst_rank == coll->region->rank;

@@ -32,8 +32,12 @@ static inline struct small view(const struct msi_comm *comm, const struct msi_op
                           .each = msi_op_bytes(op)};
 }
 
-static inline bool publishes(const struct small *s) {
+/* Does this rank have data, and do others read them? */
+static inline bool is_source(const struct small *s) {
     return s->op->desc.kind != MST_KIND_BARRIER && (s->src_rank < 0 || s->src_rank == s->region->rank);
+}
+static inline bool publishes(const struct small *s) {
+    return is_source(s) && s->dst_rank != s->region->rank;
 }
 
 static inline bool reads(const struct small *s) {
@@ -149,7 +153,7 @@ static inline bool finish_small(struct msi_comm *comm, const struct msi_op *op) 
     uint64_t seq = region->seq;
     uint32_t spins = msi_comm_spins(comm);
     bool reduces = op->reducer && s.each;
-    if (publishes(&s) && s.each && !reduces && (s.dst_rank < 0 || s.dst_rank == region->rank)) keep(&s);
+    if (is_source(&s) && s.each && !reduces && (s.dst_rank < 0 || s.dst_rank == region->rank)) keep(&s);
     if (!reads(&s)) return true;
     for (int i = 1; i < region->size; i++) {
         int next = region->rank + i, rank = next < region->size ? next : next - region->size;
