@@ -319,7 +319,8 @@ static mst_status run_coalesced(struct msi_whole *whole, const struct tensors *t
         last = begun;
     }
     if (comm) msi_comm_batch_end(comm);
-    if (comm && last && call->stream) msi_comm_await_stream(last);
+    mst_status awaited = comm && last && call->stream ? msi_comm_await_stream(last) : MST_OK;
+    if (!work && st == MST_OK) st = awaited;
     return conclude(st, last, work, call->stream != NULL);
 }
 

@@ -322,8 +322,9 @@ mst_status msi_comm_complete(struct mst_work *work);
 mst_status msi_comm_probe_now(struct mst_work *work);
 /* Orders the operation on its stream, and releases it. Runs it to its end if it cannot be ordered there. */
 mst_status msi_comm_enqueue(struct mst_work *work);
-/* Waits until an operation with a stream is on it, or over; not if its batch has not ended. */
-void msi_comm_await_stream(mst_work *handle);
+/* Waits until an operation with a stream is on it, or over; not if its batch has not ended. Returns how it
+ * ended, as a later wait does, or MST_OK if it is on the stream. */
+mst_status msi_comm_await_stream(mst_work *handle);
 /* The program's handle of an operation that was submitted. */
 mst_work *msi_comm_export(struct mst_work *work);
 

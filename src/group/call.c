@@ -413,7 +413,7 @@ static mst_status go(struct msi_call *call) {
     if (!work) return call->options->stream ? msi_comm_enqueue(call->work) : msi_comm_run(call->work);
     mst_status st = msi_comm_submit(call->work);
     if (st == MST_OK) *work = msi_comm_export(call->work);
-    if (st == MST_OK && call->options->stream) msi_comm_await_stream(*work);
+    if (st == MST_OK && call->options->stream) (void)msi_comm_await_stream(*work); /* mst_wait tells how */
     return st;
 }
 

@@ -100,6 +100,7 @@ class BackendTest(BackendRanksTest):
                     for case in ("killed", "killed_during_a_work", "left_without_destroy", *(["killed_sender"] if not hosts else [])):
                         self.faults(torch, case, *died, hosts=hosts, victim=1)
                     self.faults(torch, "different_sizes", r"all_reduce of [456] f32.*all_reduce of [456] f32", "the calls differ", hosts=hosts)
+                    self.faults(torch, "rejected", "all_reduce: .*(float|f32)", hosts=hosts)
                     self.faults(torch, "late_rank", "Timed out", "rank 1 ", hosts=hosts, victim=1)
                     phrases = "Ranks 1 failed to pass monitoredBarrier in 1000 ms|Rank 2 successfully reached monitoredBarrier, but received errors"
                     self.faults(torch, "monitored_barrier", phrases, "missing: rank 1 ", hosts=hosts, victim=1)

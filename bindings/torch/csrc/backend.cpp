@@ -115,7 +115,7 @@ Backend::Result Backend::reconfigure(const c10d::ReconfigureOptions &options) {
     TORCH_CHECK(own != handles.end(), "[muster] reconfigure: the handle of this process is missing");
     TORCH_CHECK(!ended_, "[muster] reconfigure: the process group was shut down");
     if (group_) abort_group(group_, "the program reconfigured the process group");
-    if (devices_.group()) abort_group(devices_.group(), "the program reconfigured the process group");
+    devices_.abort("the program reconfigured the process group");
     devices_.forget();
     if (world_) former_.push_back(std::move(world_)); // its end would wait for ranks that have died
     group_ = nullptr;
@@ -153,17 +153,19 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
 }
 
 void Backend::setTimeout(Timeout timeout) {
+    Use use(state_->users);
     int ms = std::max(1, to_ms(timeout));
-    if (group_) check(mst_group_set_timeout(group_, ms), "setTimeout");
-    if (devices_.group()) check(mst_group_set_timeout(devices_.group(), ms), "setTimeout");
+    if (!ended_ && group_) check(mst_group_set_timeout(group_, ms), "setTimeout");
+    if (!ended_) check(devices_.set_timeout(ms), "setTimeout");
     given_.timeout = timeout;
     options_->timeout = timeout; // groups that are split from this one inherit it
 }
 
 void Backend::abort() {
+    Use use(state_->users);
     if (ended_ || !group_) return;
     abort_group(group_, "the program aborted the process group");
-    if (devices_.group()) abort_group(devices_.group(), "the program aborted the process group");
+    devices_.abort("the program aborted the process group");
 }
 
 void Backend::shutdown() {
@@ -177,11 +179,11 @@ void Backend::close() {
         static const char why[] = "the program destroyed the process group during a call";
         bool used = state_->users.any();
         if (used) abort_group(group_, why);
-        if (used && devices_.group()) abort_group(devices_.group(), why);
+        if (used) devices_.abort(why);
         state_->users.wait_until_none();
         state_->on_streams.wait_until_none(); // the program need not have waited for them
     }
-    if (devices_.group() && !is_exiting()) mst_destroy_process_group(devices_.group());
+    if (!is_exiting()) devices_.destroy();
     devices_.forget();
     if (group_ != world_->all && !is_exiting()) mst_destroy_process_group(group_);
     group_ = nullptr;
@@ -207,9 +209,8 @@ std::shared_ptr<OnDevice> Backend::place(const at::Tensor &tensor, bool message,
     if (tensor.is_cpu()) return nullptr;
     Use use(state_->users);
     check_open(call);
-    std::lock_guard<std::mutex> guard(collectives_);
-    DeviceGroup::Host host{world_->all, group_,      rank_,
-                           size_,       given_.name, std::max(1, to_ms(given_.timeout))};
+    DeviceGroup::Host host{world_->all, group_, rank_, size_, given_.name, 0, &collectives_};
+    host.timeout_ms = std::max(1, to_ms(given_.timeout));
     return devices_.place(host, tensor.device(), message, call);
 }
 

@@ -156,8 +156,8 @@ class Backend final : public c10d::Backend {
     std::shared_ptr<World> world_;               // keeps it open
     std::vector<std::shared_ptr<World>> former_; // of before reconfigure
     c10::intrusive_ptr<Options> options_;
-    mst_group *group_ = nullptr;        // of the world, or the world itself; NULL: not open
-    DeviceGroup devices_;               // under the lock
+    mst_group *group_ = nullptr; // of the world, or the world itself; NULL: not open
+    DeviceGroup devices_;
     std::mutex collectives_;            // held while one is made
     std::shared_ptr<GroupState> state_; // shared with the works
     std::atomic<uint64_t> sequence_{0};

@@ -42,8 +42,11 @@ std::string DeviceGroup::make(const Host &host) {
     options.timeout_ms = host.timeout_ms;
     options.name = name.c_str();
     options.backend = "nccl";
-    mst_status status = mst_new_group_with(ranks.data(), host.size, &group_, &options);
-    return status == MST_OK ? std::string() : failure();
+    mst_group *made = nullptr;
+    if (mst_new_group_with(ranks.data(), host.size, &made, &options) != MST_OK) return failure();
+    std::lock_guard<std::mutex> guard(lock_);
+    group_ = made;
+    return std::string();
 }
 
 /* Connects the ranks, on the GPUs that they use. Returns why that has failed. */
@@ -62,19 +65,42 @@ std::string DeviceGroup::try_out(const Host &host, c10::Device device) try {
     return error.what();
 }
 
-void DeviceGroup::give_up() {
-    if (group_) mst_destroy_process_group(group_);
+void DeviceGroup::abort(const char *why) {
+    mst_abort_options options{};
+    options.size = sizeof options;
+    std::lock_guard<std::mutex> guard(lock_);
+    if (group_) mst_abort_with(group_, why, &options);
+}
+
+mst_status DeviceGroup::set_timeout(int ms) {
+    std::lock_guard<std::mutex> guard(lock_);
+    return group_ ? mst_group_set_timeout(group_, ms) : MST_OK;
+}
+
+void DeviceGroup::destroy() {
+    std::unique_lock<std::mutex> guard(lock_);
+    auto *group = group_.exchange(nullptr);
+    guard.unlock();
+    if (group) mst_destroy_process_group(group);
+}
+
+void DeviceGroup::forget() {
+    std::lock_guard<std::mutex> guard(lock_);
     group_ = nullptr;
+    stream_.reset();
+    decided_ = false;
 }
 
 /* What all ranks say; each text is a mode, and why the rank cannot use nccl. */
 static std::vector<std::string> exchange(const DeviceGroup::Host &host, const std::string &own,
-                                         const char *name) {
+                                         const char *call) {
     std::vector<mst_bytes> all(static_cast<size_t>(host.size));
-    mst_call call{};
-    call.size = sizeof call;
-    call.group = host.group;
-    check(mst_all_gather_bytes_with(all.data(), own.data(), own.size(), &call), name);
+    mst_call options{};
+    options.size = sizeof options;
+    options.group = host.group;
+    check(mst_all_gather_bytes_with(all.data(), own.data(), own.size(), &options),
+          std::string(call) + ", the first call of process group '" + host.name +
+              "' with tensors on a GPU, which connects all of its ranks");
     std::vector<std::string> texts;
     for (auto &bytes : all) {
         texts.emplace_back(static_cast<const char *>(bytes.data), bytes.len);
@@ -97,7 +123,7 @@ std::string DeviceGroup::agree(const Host &host, const std::string &own, const c
     }
     return why;
 } catch (...) {
-    give_up();
+    destroy();
     throw;
 }
 
@@ -106,13 +132,12 @@ void DeviceGroup::open(const Host &host, c10::Device device, const char *call) {
     int speaker = -1;  // the rank that tells the user
     std::string why = agree(host, make(host), call, &must, &speaker);
     if (why.empty()) why = agree(host, try_out(host, device), call, &must, &speaker);
-    if (!why.empty()) give_up();
+    if (!why.empty()) destroy();
     if (!why.empty() && must)
         std::rethrow_exception(make_error("MUSTER_TORCH_CUDA is nccl, but it cannot be used: " + why, call));
+    if (why.empty()) stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
     decided_ = true;
-    if (why.empty()) {
-        stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
-    } else if (speaker == host.rank) {
+    if (!why.empty() && speaker == host.rank) {
         TORCH_WARN_ONCE("[muster] tensors on GPUs of process group '", host.name,
                         "' pass through host memory, because nccl cannot be used: ", why);
     }
@@ -121,7 +146,10 @@ void DeviceGroup::open(const Host &host, c10::Device device, const char *call) {
 std::shared_ptr<OnDevice> DeviceGroup::place(const Host &host, c10::Device device, bool message,
                                              const char *call) {
     bool may = device.is_cuda() && (!message || mode() == NCCL);
-    if (may && !decided_) open(host, device, call);
+    if (may && !decided_) {
+        std::lock_guard<std::mutex> guard(*host.collectives);
+        if (!decided_) open(host, device, call);
+    }
     if (!may || !group_) return std::make_shared<OnDevice>(device);
     TORCH_CHECK(device == stream_->device(), "[muster] ", call, ": the tensor is on ", device,
                 ", but the process group uses ", stream_->device());

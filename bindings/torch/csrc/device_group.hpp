@@ -13,7 +13,9 @@
 
 #include "on_device.hpp"
 
+#include <atomic>
 #include <muster/muster.h>
+#include <mutex>
 #include <string>
 
 namespace muster_torch {
@@ -26,6 +28,7 @@ class DeviceGroup {
         int rank, size;
         std::string name;
         int timeout_ms;
+        std::mutex *collectives; // held while one of group is made
     };
 
     /* How an operation uses tensors on that device. call: for errors, such as "all_reduce". */
@@ -35,19 +38,21 @@ class DeviceGroup {
     mst_group *group() const {
         return group_;
     }
-    void forget() {
-        *this = DeviceGroup();
-    }
+    /* Any thread may call these two during a call of another one. */
+    void abort(const char *why);
+    mst_status set_timeout(int ms);
+    void destroy();
+    void forget();
 
   private:
     void open(const Host &host, c10::Device device, const char *call);
     std::string make(const Host &host);
     std::string try_out(const Host &host, c10::Device device);
     std::string agree(const Host &host, const std::string &own, const char *call, bool *must, int *speaker);
-    void give_up();
 
-    bool decided_ = false;
-    mst_group *group_ = nullptr;
+    std::atomic<bool> decided_{false}; // what is below does not change any more
+    std::mutex lock_;                  // held while group_ changes, and while abort or set_timeout use it
+    std::atomic<mst_group *> group_{nullptr};
     std::optional<c10::Stream> stream_; // of collectives
 };
 

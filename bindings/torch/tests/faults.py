@@ -49,6 +49,11 @@ def different_sizes(rank):
     dist.all_reduce(torch.ones(4 + rank))
 
 
+def rejected(rank):
+    """The library refuses the call of rank 1: the others learn it with their calls."""
+    dist.all_reduce(ONES, dist.ReduceOp.BAND if rank == 1 else dist.ReduceOp.SUM)
+
+
 def late_rank(rank):
     group = dist.new_group(timeout=timedelta(seconds=1))
     if rank == 1:

@@ -122,14 +122,16 @@ mst_status msi_comm_wait_for(struct mst_work *work, unsigned generation, const s
     return st;
 }
 
-void msi_comm_await_stream(mst_work *handle) {
+mst_status msi_comm_await_stream(mst_work *handle) {
+    mst_status st = MST_OK;
     struct mst_work *work = lookup_locked(handle);
-    if (!work) return;
+    if (!work) return msi_refuse_handle();
     bool batched = work->batch && work->batch == work->comm->batch.current;
     /* Its composition, or what is queued before it, does not use the stream: it waits until all is over. */
     if (!batched && !work->enqueued)
-        msi_comm_wait_for(work, msi_handle_generation(handle), &(struct msi_wait){INT64_MAX, NULL}, true);
+        st = msi_comm_wait_for(work, msi_handle_generation(handle), &(struct msi_wait){INT64_MAX, NULL}, true);
     msi_comm_unlock(work->comm);
+    return st;
 }
 
 mst_status msi_one_test(mst_work *handle, bool *done) {

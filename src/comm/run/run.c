@@ -413,9 +413,9 @@ static void count_rejected(struct mst_work *work, const char *text) {
 void msi_comm_reject(struct msi_comm *comm, enum msi_kind kind, const struct msi_op_call *call,
                      const char *reason) {
     struct mst_work *work;
-    char text[500];
-    snprintf(text, sizeof text, "%s at %s:%d: %s", call->name, call->site.file ? call->site.file : "?",
-             call->site.line, reason);
+    char text[500], where[200] = "";
+    if (call->site.file) snprintf(where, sizeof where, " at %s:%d", call->site.file, call->site.line);
+    snprintf(text, sizeof text, "%s%s: %s", call->name, where, reason);
     if (msi_comm_alloc_op(comm, 0, NULL, call->name, &work) != MST_OK) return;
     msi_op_set_call(&work->op, kind);
     work->op.site = call->site;
