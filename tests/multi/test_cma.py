@@ -20,6 +20,11 @@ class Cma(CollectiveTest):
     def test_copies(self):
         self.check(2, *COPIES, "all_gather", "all_to_all")
 
+    def test_rounds(self):
+        """Blocks of several rounds; each rank copies its own one meanwhile."""
+        for cma in "2", "0":
+            self.check(3, *COPIES, "all_gather", count=300007, env={"MUSTER_CMA": cma})
+
     def test_oversubscribed(self):
         self.check(5, *COPIES)
 

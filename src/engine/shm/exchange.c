@@ -58,9 +58,16 @@ static unsigned char *cell_of(const struct msi_shm_coll *coll, int rank, uint32_
            round % cells(coll) * coll->chunk * msi_shm_blocks(coll);
 }
 
+/* Bytes of a block of len bytes that this rank moves in one round. */
+static size_t chunk_of(const struct msi_shm_coll *coll, size_t len, enum msi_slot_mode mode) {
+    if (mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT) return coll->chunk;
+    return mode == MSI_SLOT_CMA && !msi_shm_team(coll) ? MSI_SHM_CMA_CHUNK : len;
+}
+
 static uint32_t rounds_for(const struct msi_shm_coll *coll, size_t len, enum msi_slot_mode mode) {
-    if (mode != MSI_SLOT_BIG && mode != MSI_SLOT_DIRECT) return len > 0;
-    size_t rounds = len / coll->chunk + (len % coll->chunk > 0);
+    size_t chunk = chunk_of(coll, len, mode);
+    if (len <= chunk) return len > 0;
+    size_t rounds = len / chunk + (len % chunk > 0);
     return rounds > ROUNDS_MOST ? ROUNDS_MOST + 1 : (uint32_t)rounds;
 }
 
@@ -142,8 +149,8 @@ static void stage_first(struct msi_shm_coll *coll, struct msi_slot *slot) {
     }
 }
 
-/* Copies this rank's block for itself. */
-static void copy_own(const struct msi_shm_coll *coll) {
+/* Copies a part of this rank's block for itself. */
+static void copy_own(const struct msi_shm_coll *coll, size_t at, size_t end) {
     int me = coll->region->rank;
     if (coll->work->op.reducer || msi_shm_is_barrier(coll) || (coll->src_rank >= 0 && coll->src_rank != me) ||
         !msi_shm_reads(coll))
@@ -151,7 +158,23 @@ static void copy_own(const struct msi_shm_coll *coll) {
     const char *from = coll->parts ? msi_block(&coll->in, me) : coll->in.base;
     char *to = coll->src_rank < 0 ? msi_block(&coll->out, me) : coll->out.base;
     size_t len = coll->parts ? msi_block_len(&coll->in, me) : coll->in.each;
-    if (len && from != to) msi_team_copy(msi_shm_team(coll), to, from, len);
+    if (end > len) end = len;
+    if (at < end && from != to) msi_team_copy(msi_shm_team(coll), to + at, from + at, end - at);
+}
+
+static void copy_own_until(struct msi_shm_coll *coll, size_t end) {
+    if (end <= coll->own_copied) return;
+    int64_t begun = coll->measured ? msi_now() : 0;
+    copy_own(coll, coll->own_copied, end);
+    if (coll->measured) coll->spent += msi_now() - begun;
+    coll->own_copied = end;
+}
+
+/* How much of it this rank copies at once. The rest is copied round by round: with the cells, while the input
+ * is in the cache, or before the other ranks read it by CMA, so that they find it in this rank's cache. */
+static size_t own_at_once(const struct msi_shm_coll *coll) {
+    if (!coll->parts && coll->mode == MSI_SLOT_BIG) return coll->chunk;
+    return !coll->parts && coll->mode == MSI_SLOT_CMA && coll->src_rank < 0 ? 0 : SIZE_MAX;
 }
 
 static enum msi_advance announce(struct msi_shm_coll *coll) {
@@ -166,7 +189,7 @@ static enum msi_advance announce(struct msi_shm_coll *coll) {
     if (coll->measured) coll->spent += msi_now() - begun;
     coll->filled = 1;
     msi_shm_announce(coll, coll->mode);
-    copy_own(coll);
+    copy_own_until(coll, own_at_once(coll));
     coll->phase = MSI_MOVE;
     return MSI_MOVED;
 }
@@ -190,8 +213,9 @@ static void fill_round(void *context, int part, int parts) {
     const struct msi_shm_coll *coll = context;
     uint32_t round = coll->filled + (uint32_t)part;
     (void)parts;
-    fill(coll, cell_of(coll, coll->region->rank, round), coll->chunk, (size_t)round * coll->chunk,
-         coll->chunk);
+    size_t at = (size_t)round * coll->chunk;
+    fill(coll, cell_of(coll, coll->region->rank, round), coll->chunk, at, coll->chunk);
+    if (!coll->parts) copy_own(coll, at, at + coll->chunk);
 }
 
 /* The next rounds of this rank's own cells, as far as there is room. */
@@ -204,6 +228,7 @@ static bool fill_next(struct msi_shm_coll *coll) {
     msi_team_run(msi_shm_team(coll), (int)n, fill_round, coll);
     if (coll->measured) coll->spent += msi_now() - begun;
     coll->filled += n;
+    if (!coll->parts) coll->own_copied = (size_t)coll->filled * coll->chunk;
     msi_shm_region_post(coll->region, &msi_shm_region_own(coll->region)->filled,
                         msi_rounds_done(coll->seq, coll->filled));
     return true;
@@ -281,8 +306,7 @@ static enum msi_advance look(struct msi_shm_coll *coll, int rank) {
 /* How many bytes a round has from a rank, and their offset in its block. */
 static size_t piece(const struct msi_shm_coll *coll, int rank, uint32_t round, size_t *at) {
     enum msi_slot_mode mode = msi_shm_slot(coll, rank)->mode;
-    size_t len = expected(coll, rank),
-           chunk = mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT ? coll->chunk : len;
+    size_t len = expected(coll, rank), chunk = chunk_of(coll, len, mode);
     *at = (size_t)round * chunk;
     if (*at >= len) return 0;
     return len - *at < chunk ? len - *at : chunk;
@@ -296,8 +320,10 @@ static char *target(const struct msi_shm_coll *coll, int rank) {
 static enum msi_advance copy_one(struct msi_shm_coll *coll, int rank) {
     size_t at, len = piece(coll, rank, coll->drained, &at);
     if (msi_shm_is_barrier(coll) || len == 0) return MSI_MOVED;
-    if (msi_shm_slot(coll, rank)->mode == MSI_SLOT_CMA && !coll->work->op.reducer)
-        return msi_shm_cma_read(coll, rank, target(coll, rank), len);
+    if (msi_shm_slot(coll, rank)->mode == MSI_SLOT_CMA && !coll->work->op.reducer) {
+        size_t part = coll->parts ? (size_t)coll->region->rank * expected(coll, rank) : 0;
+        return msi_shm_cma_read(coll, rank, part + at, target(coll, rank) + at, len);
+    }
     const char *from = source(coll, rank, coll->drained);
     if (!from) return msi_fault(coll->work, MST_ERR_SYSTEM, rank, msi_maps_why());
     if (coll->work->op.reducer)
@@ -311,7 +337,10 @@ static enum msi_advance copy_one(struct msi_shm_coll *coll, int rank) {
 static enum msi_advance read_one(struct msi_shm_coll *coll, int rank) {
     if (!coll->measured) return copy_one(coll, rank);
     int64_t begun = msi_now();
-    if (!coll->read_from) coll->read_from = begun;
+    if (!coll->read_from) {
+        coll->read_from = begun;
+        coll->spent_before = coll->spent;
+    }
     enum msi_advance got = copy_one(coll, rank);
     coll->spent += msi_now() - begun;
     return got;
@@ -369,6 +398,7 @@ static enum msi_advance end_rounds(struct msi_shm_coll *coll, uint32_t n) {
 /* Reads the current round from all source ranks. */
 static enum msi_advance drain_round(struct msi_shm_coll *coll) {
     int n = n_sources(coll);
+    if (coll->mode == MSI_SLOT_CMA) copy_own_until(coll, ((size_t)coll->drained + 1) * MSI_SHM_CMA_CHUNK);
     for (; coll->peer <= n; coll->peer++) {
         int rank = source_rank(coll, coll->peer);
         enum msi_advance got = look(coll, rank);
@@ -423,6 +453,7 @@ static enum msi_advance move(struct msi_shm_coll *coll) {
         if (!filled && drained != MSI_MOVED) {
             bool all_filled = coll->mode != MSI_SLOT_BIG || coll->filled >= coll->rounds;
             if (draining || !all_filled) return moved ? MSI_MOVED : MSI_BLOCKED;
+            copy_own_until(coll, SIZE_MAX);
             coll->phase = MSI_SETTLE;
             return MSI_MOVED;
         }
@@ -465,6 +496,7 @@ void msi_shm_exchange(struct msi_shm_coll *coll) {
     coll->seq = coll->region->seq + 1;
     coll->phase = MSI_ANNOUNCE;
     coll->filled = coll->drained = coll->to_drain = 0;
+    coll->own_copied = 0;
     coll->peer = 1;
     coll->must_tell = coll->work->op.signature.flags & MSI_SIGNED_SPLITS &&
                       msi_comm_must_compare(coll->work->comm, &coll->work->op);
@@ -477,5 +509,6 @@ void msi_shm_resume(struct msi_shm_coll *coll) {
     msi_shm_exchange(coll);
     coll->seq = coll->region->seq;
     coll->filled = 1;
+    coll->own_copied = SIZE_MAX;
     coll->phase = MSI_MOVE;
 }

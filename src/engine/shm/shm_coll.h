@@ -83,13 +83,15 @@ struct msi_shm_coll {
     size_t chunk;            /* bytes of a block that one round moves */
     uint32_t rounds, filled; /* of what this rank publishes */
     uint32_t drained, to_drain;
-    int peer;          /* how many of the source ranks this round has seen */
-    int by_cells;      /* how many of them use big cells */
-    int by_cma;        /* how many of them let this rank read their buffers by CMA */
-    bool measured;     /* adds the time of this rank's copies to spent */
-    int64_t spent;     /* nanoseconds */
-    int64_t read_from; /* when the first copy of another rank's block began */
-    bool must_tell;    /* a source rank waits until this rank says how far it has read */
+    size_t own_copied;    /* bytes of this rank's block for itself; SIZE_MAX: all */
+    int peer;             /* how many of the source ranks this round has seen */
+    int by_cells;         /* how many of them use big cells */
+    int by_cma;           /* how many of them let this rank read their buffers by CMA */
+    bool measured;        /* adds the time of this rank's copies to spent */
+    int64_t spent;        /* nanoseconds */
+    int64_t read_from;    /* when the first copy of another rank's block began */
+    int64_t spent_before; /* spent at that time */
+    bool must_tell;       /* a source rank waits until this rank says how far it has read */
 
     /* An entry per rank. */
     const void **sources;
@@ -183,8 +185,10 @@ void msi_shm_choose_mode(struct msi_shm_coll *coll);
 /* cma.c. Should the publishers of this operation let the others read their buffers by CMA? All ranks call it.
  * Sets measured. */
 bool msi_shm_cma_wanted(struct msi_shm_coll *coll);
-/* Reads the block of a rank in MSI_SLOT_CMA. */
-enum msi_advance msi_shm_cma_read(struct msi_shm_coll *coll, int rank, void *to, size_t len);
+/* Reads len bytes at an offset of the input of a rank in MSI_SLOT_CMA. */
+enum msi_advance msi_shm_cma_read(struct msi_shm_coll *coll, int rank, size_t at, void *to, size_t len);
+/* Bytes that are read in one round, unless several threads read. Half of a small L2 cache. */
+enum { MSI_SHM_CMA_CHUNK = 512 << 10 };
 /* Records how long this rank copied in a measured operation. */
 void msi_shm_cma_record(const struct msi_shm_coll *coll);
 void msi_shm_cma_free(struct msi_shm_cma *cma);
