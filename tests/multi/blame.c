@@ -17,6 +17,7 @@
 #include "step_report.h"
 
 #include <muster/muster.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -103,6 +104,22 @@ static mst_status wait_for_any(int ms) {
     return wait_for(MST_ANY_SOURCE, ms);
 }
 
+static void keep_status(mst_status status, void *kept) {
+    atomic_store((_Atomic int *)kept, (int)status);
+}
+
+/* A receive whose end only a callback learns. The error of the thread is its own. */
+static mst_status receive_with_callback(int peer) {
+    static _Atomic int ended;
+    mst_work *work;
+    atomic_store(&ended, -1);
+    mst_status st =
+        mst_irecv(in, COUNT, MST_I32, peer, .work = &work, .group = group, .timeout_ms = timeout_ms);
+    if (st == MST_OK) st = mst_work_on_done(work, keep_status, &ended);
+    while (st == MST_OK && atomic_load(&ended) < 0) usleep(1000);
+    return st == MST_OK ? (mst_status)atomic_load(&ended) : st;
+}
+
 static mst_status acknowledge(int unused) {
     (void)unused;
     return mst_ack_lost_ranks(group, NULL, 0, NULL);
@@ -160,6 +177,7 @@ static const struct {
                {"receive", receive},
                {"both", receive_and_send},
                {"among", receive_among_others},
+               {"callback", receive_with_callback},
                {"send", send},
                {"wait", wait_for_sum},
                {"wait_message", wait_for_message},

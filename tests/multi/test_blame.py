@@ -202,6 +202,20 @@ class Consequences(BlameTest):
 
         self.each(self.LAYOUTS, body, "sum group:101 barrier receive:1", "sum group:101 barrier world receive:3 quit", "sum hold", "sum hold")
 
+    def test_end_after_a_callback(self):
+        """The same. Only a callback of its work has told rank 1."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            for rank in ranks[:2]:
+                self.assert_ok(rank.step("barrier"))
+            ranks[3].kill()
+            self.assertEqual(ranks[1].step("callback:3").status, "MST_ERR_PEER_LOST")
+            self.blames(ranks[0], "receive:1", 3, LOST)
+
+        self.each(self.LAYOUTS, body, "sum group:101 barrier receive:1", "sum group:101 barrier world callback:3 quit", "sum hold", "sum hold")
+
     def test_end_after_a_stalled_message(self):
         """Rank 1 ends because rank 3 is stopped. The stall of a message does not end the group."""
 

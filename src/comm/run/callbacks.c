@@ -44,13 +44,17 @@ struct told {
     const struct ended *ended;
 };
 
-static void call_back(void *context) {
-    const struct told *told = context;
-    const struct ended *ended = told->ended;
+/* Makes the failure the thread's last one. */
+static void repeat(const struct ended *ended) {
     msi_call_begin(ended->call.name, &ended->call.site, ended->rank);
     msi_call_sequence(ended->seq);
     if (ended->failure.status != MST_OK) msi_comm_repeat(&ended->failure);
-    told->callback->call(ended->failure.status, told->callback->arg);
+}
+
+static void call_back(void *context) {
+    const struct told *told = context;
+    repeat(told->ended);
+    told->callback->call(told->ended->failure.status, told->callback->arg);
 }
 
 static void tell(int *kind, const struct msi_callback *callback, const struct ended *ended) {
@@ -59,6 +63,28 @@ static void tell(int *kind, const struct msi_callback *callback, const struct en
     msi_call_aside(call_back, &(struct told){callback, ended});
     --*kind;
     atomic_fetch_sub_explicit(&of_all, 1, memory_order_relaxed);
+}
+
+/* A failure that the program learns from a callback. */
+struct handed_out {
+    struct msi_comm *comm;
+    const struct ended *ended;
+};
+
+static void hand_out(void *context) {
+    const struct handed_out *out = context;
+    repeat(out->ended);
+    msi_comm_hand_out(out->comm, out->ended->failure.status);
+}
+
+/* Under the lock, which is released meanwhile: tells the other ranks of a failure before callbacks tell the
+ * program, which may end because of it. A wait does the same, but the program need not wait. */
+static void tell_others(struct msi_comm *comm, const struct ended *ended) {
+    if (ended->failure.status == MST_OK) return;
+    comm->hooks.reported(comm->hooks.context, ended->failure.global);
+    msi_comm_unlock(comm);
+    msi_call_aside(hand_out, &(struct handed_out){comm, ended});
+    msi_comm_lock(comm);
 }
 
 static void run_waiter(struct msi_job *job) {
@@ -127,6 +153,7 @@ void msi_comm_run_callbacks(struct msi_comm *comm) {
         struct ended ended = describe(work);
         msi_list_remove(&work->node);
         comm->callbacks.work = work;
+        if (work->callbacks) tell_others(comm, &ended);
         call_plain(work, &ended);
         comm->callbacks.work = NULL;
         start_waiters(work, &ended); /* before a wait returns: see msi_comm_drain_callbacks */
@@ -159,6 +186,7 @@ static void append(struct msi_callback **list, struct msi_callback *callback) {
 static void call_now(const struct mst_work *work, const struct msi_callback *callback) {
     struct msi_comm *comm = work->comm;
     struct ended ended = describe(work);
+    tell_others(comm, &ended);
     msi_comm_unlock(comm);
     tell(&plain, callback, &ended);
     msi_comm_lock(comm);
