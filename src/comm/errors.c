@@ -246,8 +246,18 @@ static bool is_refused(mst_status status) {
     return status == MST_ERR_CONFIG || status == MST_ERR_VERSION;
 }
 
-mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
-                                bool only_it) {
+/* Has another rank failed, or refused to make this collective (NULL: a message)? Each says so before it
+ * leaves. */
+static mst_status read_reasons(struct msi_comm *comm, struct mst_work *collective) {
+    int culprit;
+    mst_status st = msi_failure_report_read(comm, -1, &culprit);
+    if (st != MST_OK || !collective || !comm->engine->skip) return st;
+    return msi_rejection_read(comm, collective->seq, &collective->op.signature, &culprit);
+}
+
+/* The connection to a rank has ended. collective: see read_reasons. */
+static mst_status say_cut_off(struct msi_comm *comm, struct mst_work *collective, mst_status status, int rank,
+                              const char *why, bool only_it) {
     if (status == MST_ERR_MEMORY) return say_own_lack(comm, status, rank, why);
     if (is_refused(status)) {
         char peer[200];
@@ -261,10 +271,8 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
     int64_t restoring = 0;
     mst_status more;
     do {
-        /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
-        int culprit;
         if (msi_comm_refresh(comm) == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
-        mst_status reported = msi_failure_report_read(comm, -1, &culprit);
+        mst_status reported = read_reasons(comm, collective); /* after asking for lost ranks */
         if (reported != MST_OK) return reported;
         if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
         int other = only_it ? comm->hooks.unreported(context) : find_dead(comm);
@@ -291,6 +299,11 @@ mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int ra
                     "%s gave up this group: %s", who, why);
 }
 
+mst_status msi_comm_say_cut_off(struct msi_comm *comm, mst_status status, int rank, const char *why,
+                                bool only_it) {
+    return say_cut_off(comm, NULL, status, rank, why, only_it);
+}
+
 static mst_status say_fault(struct mst_work *work) {
     struct msi_comm *comm = work->comm;
     struct msi_fault *fault = &work->fault;
@@ -299,7 +312,8 @@ static mst_status say_fault(struct mst_work *work) {
     /* Another process, which does not know the group, may listen at the address of a lost rank by now. */
     if (fault->status == MST_ERR_PEER_LOST || fault->status == MST_ERR_SYSTEM ||
         fault->status == MST_ERR_PROTOCOL || is_refused(fault->status))
-        return msi_comm_say_cut_off(comm, fault->status, fault->culprit, fault->why, false);
+        return say_cut_off(comm, msi_op_is_message(&work->op) ? NULL : work, fault->status, fault->culprit,
+                           fault->why, false);
     /* The thread's last failure says it all. */
     if (fault->status == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
     mst_status aborted = msi_comm_check_abort(comm); /* its call there does not count any more */

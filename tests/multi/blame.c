@@ -120,6 +120,13 @@ static mst_status receive_with_callback(int peer) {
     return st == MST_OK ? (mst_status)atomic_load(&ended) : st;
 }
 
+/* The library refuses the call. */
+static mst_status reject(int unused) {
+    static float values[COUNT];
+    (void)unused;
+    return mst_all_reduce(values, COUNT, MST_F32, .op = MST_BAND, .group = group, .timeout_ms = timeout_ms);
+}
+
 static mst_status acknowledge(int unused) {
     (void)unused;
     return mst_ack_lost_ranks(group, NULL, 0, NULL);
@@ -178,6 +185,7 @@ static const struct {
                {"both", receive_and_send},
                {"among", receive_among_others},
                {"callback", receive_with_callback},
+               {"reject", reject},
                {"send", send},
                {"wait", wait_for_sum},
                {"wait_message", wait_for_message},

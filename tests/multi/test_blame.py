@@ -216,6 +216,19 @@ class Consequences(BlameTest):
 
         self.each(self.LAYOUTS, body, "sum group:101 barrier receive:1", "sum group:101 barrier world callback:3 quit", "sum hold", "sum hold")
 
+    def test_end_after_a_rejected_call(self):
+        """Rank 1 leaves at once after its call was refused, which is why the others cannot make theirs."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("barrier"))
+            for rank in ranks[::2]:
+                step = self.blames(rank, "sum", 1, ("MST_ERR_MISMATCH",))
+                self.assertIn("rejected mst_all_reduce", step.message)
+
+        for self.hosted in (False, True):
+            self.each(self.LAYOUTS[:2], body, "barrier sum", "barrier reject destroy", "barrier sum", "barrier sum")
+
     def test_end_after_a_stalled_message(self):
         """Rank 1 ends because rank 3 is stopped. The stall of a message does not end the group."""
 
