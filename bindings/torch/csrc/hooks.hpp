@@ -21,8 +21,8 @@ struct Completion {
     std::chrono::steady_clock::time_point begun;
 };
 
-/* Hooks run on the thread that completes an operation, without a lock, so that those of a blocking call and of
- * one with a work may change places. They must not wait for operations. */
+/* Hooks run on the thread that completes an operation, without a lock. So the hook of a blocking call may run
+ * before that of an earlier one with a work. They must not wait for operations. */
 class Hooks {
   public:
     using OnCompletion = std::function<void(std::shared_ptr<c10d::WorkInfo>)>;

@@ -129,7 +129,8 @@ mst_status msi_comm_await_stream(mst_work *handle) {
     bool batched = work->batch && work->batch == work->comm->batch.current;
     /* Its composition, or what is queued before it, does not use the stream: it waits until all is over. */
     if (!batched && !work->enqueued)
-        st = msi_comm_wait_for(work, msi_handle_generation(handle), &(struct msi_wait){INT64_MAX, NULL}, true);
+        st =
+            msi_comm_wait_for(work, msi_handle_generation(handle), &(struct msi_wait){INT64_MAX, NULL}, true);
     msi_comm_unlock(work->comm);
     return st;
 }
