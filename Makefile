@@ -31,7 +31,7 @@ torch-test: build ## test the backend for PyTorch with a torch of PyPI (TORCH=to
 	python3 -m venv build/torch-venv
 	build/torch-venv/bin/pip install -q setuptools numpy expecttest '$(TORCH)'
 	-DS_ACCELERATOR=cpu build/torch-venv/bin/pip install -q deepspeed
-	MUSTER_TORCH_PYTHON=$(CURDIR)/build/torch-venv/bin/python ctest --test-dir build -R 'interop/test_(torch_(backend|faults|elastic|threads)|serial_torch_frameworks)|net/test_torch_net' -V
+	MUSTER_TORCH_PYTHON=$(CURDIR)/build/torch-venv/bin/python ctest --test-dir build -R 'interop/test_(torch_(backend|faults|faults_hosts|elastic|threads)|serial_torch_frameworks)|net/test_torch_net' -V
 	MUSTER_ARCHIVE=$(CURDIR)/build/lib/libmuster.a build/torch-venv/bin/pip install -q --no-build-isolation ./bindings/torch
 	for n in 3 4 8; do build/torch-venv/bin/python bindings/torch/tests/suite.py --ranks $$n || exit 1; done
 	MUSTER_ARCHIVE=$(CURDIR)/build/lib/libmuster.a build/torch-venv/bin/python bindings/torch/tests/bugs.py
