@@ -287,6 +287,7 @@ static mst_status conclude(mst_status st, mst_work *last, mst_work **work, bool 
         return st;
     }
     mst_status waited = mst_wait(last);
+    if (waited == MST_ERR_STATE) mst_work_free(last); /* a callback cannot wait */
     return st == MST_OK ? waited : st;
 }
 

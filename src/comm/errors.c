@@ -246,12 +246,13 @@ static bool is_refused(mst_status status) {
     return status == MST_ERR_CONFIG || status == MST_ERR_VERSION;
 }
 
-/* Has another rank failed, or refused to make this collective (NULL: a message)? Each says so before it
- * leaves. */
-static mst_status read_reasons(struct msi_comm *comm, struct mst_work *collective) {
+/* Has another rank failed, or has the lost rank refused to make this collective (NULL: a message)? Each says
+ * so before it leaves. */
+static mst_status read_reasons(struct msi_comm *comm, struct mst_work *collective, int lost) {
     int culprit;
     mst_status st = msi_failure_report_read(comm, -1, &culprit);
     if (st != MST_OK || !collective || !comm->engine->skip) return st;
+    if (comm->hooks.has_died(comm->hooks.context, lost)) return MST_OK; /* a question less */
     return msi_rejection_read(comm, collective->seq, &collective->op.signature, &culprit);
 }
 
@@ -272,7 +273,7 @@ static mst_status say_cut_off(struct msi_comm *comm, struct mst_work *collective
     mst_status more;
     do {
         if (msi_comm_refresh(comm) == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
-        mst_status reported = read_reasons(comm, collective); /* after asking for lost ranks */
+        mst_status reported = read_reasons(comm, collective, rank); /* after asking for lost ranks */
         if (reported != MST_OK) return reported;
         if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
         int other = only_it ? comm->hooks.unreported(context) : find_dead(comm);

@@ -297,6 +297,20 @@ class Consequences(BlameTest):
 
         self.each(self.LAYOUTS, body, "sum receive:1", "sum timeout:200 receive:3 send:2 hold", "sum receive:1 hold", "sum hold")
 
+    def test_success_after_a_callback(self):
+        """The same. Only callbacks have told rank 1 of both."""
+
+        def body(ranks):
+            for rank in ranks:
+                self.assert_ok(rank.step("sum"))
+            self.assertEqual(ranks[1].step("callback:3").status, "MST_ERR_STALLED")
+            ranks[2].resume()
+            self.assert_ok(ranks[1].step("callback:2"))
+            ranks[1].kill()
+            self.blames(ranks[0], "receive:1", 1, LOST)
+
+        self.each(self.LAYOUTS, body, "sum receive:1", "sum timeout:200 callback:3 timeout:9000 callback:2 hold", "sum hold send:1 hold", "sum hold")
+
     def test_end_of_the_store_after_a_death(self):
         """Ranks 0 and 1 end because rank 3 died, with the store and its standby. Rank 2 has not waited for any of them."""
         self.hosted = True

@@ -109,6 +109,22 @@ static std::vector<c10d::ReconfigureHandle> ordered(const c10d::ReconfigureOptio
     return handles;
 }
 
+/* Set for as long as it exists. */
+class Flag {
+  public:
+    explicit Flag(std::atomic<bool> &flag) : flag_(flag) {
+        flag_ = true;
+    }
+    ~Flag() {
+        flag_ = false;
+    }
+    Flag(const Flag &) = delete;
+    Flag &operator=(const Flag &) = delete;
+
+  private:
+    std::atomic<bool> &flag_;
+};
+
 Backend::Result Backend::reconfigure(const c10d::ReconfigureOptions &options) {
     auto handles = ordered(options);
     auto own = std::find(handles.begin(), handles.end(), handle_);
@@ -116,6 +132,8 @@ Backend::Result Backend::reconfigure(const c10d::ReconfigureOptions &options) {
     TORCH_CHECK(!ended_, "[muster] reconfigure: the process group was shut down");
     if (group_) abort_group(group_, "the program reconfigured the process group");
     devices_.abort("the program reconfigured the process group");
+    Flag reconfigures(reconfigures_);
+    state_->users.wait_until_none();
     devices_.forget();
     if (world_) former_.push_back(std::move(world_)); // its end would wait for ranks that have died
     group_ = nullptr;
@@ -183,8 +201,7 @@ void Backend::close() {
         state_->users.wait_until_none();
         state_->on_streams.wait_until_none(); // the program need not have waited for them
     }
-    if (!is_exiting()) devices_.destroy();
-    devices_.forget();
+    if (!is_exiting() && !world_->is_parents()) devices_.destroy(); // another thread may have held its lock
     if (group_ != world_->all && !is_exiting()) mst_destroy_process_group(group_);
     group_ = nullptr;
     world_.reset();
@@ -200,6 +217,7 @@ mst_call Backend::options_for(Timeout timeout) const {
 
 void Backend::check_open(const char *call) const {
     TORCH_CHECK(!ended_, "[muster] ", call, ": the process group was shut down");
+    TORCH_CHECK(!reconfigures_, "[muster] ", call, ": another thread reconfigures the process group");
     TORCH_CHECK(group_, "[muster] ", call, ": the process group is not open before reconfigure");
     /* Another thread of the parent may have held a lock. */
     if (world_->is_parents()) std::rethrow_exception(make_forked_error(call));
@@ -223,6 +241,7 @@ Backend::Call Backend::describe(const char *name, OpType type, bool async, Timeo
 
 void Backend::set_device(const OnDevice &device, mst_call *options) const {
     options->group = devices_.group();
+    TORCH_CHECK(options->group, "[muster] another thread has reconfigured the process group");
     options->stream = device.stream().native_handle();
 }
 

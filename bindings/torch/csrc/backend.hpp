@@ -162,6 +162,7 @@ class Backend final : public c10d::Backend {
     std::shared_ptr<GroupState> state_; // shared with the works
     std::atomic<uint64_t> sequence_{0};
     std::atomic<bool> ended_{false};
+    std::atomic<bool> reconfigures_{false};
 };
 
 /* The process exits: groups that were not destroyed are left as they are. */

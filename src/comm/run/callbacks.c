@@ -22,6 +22,7 @@ struct ended {
     struct msi_op_call call;
     int rank; /* of this process */
     uint64_t seq;
+    bool after_failure; /* of the work */
     struct msi_failure failure;
 };
 
@@ -34,7 +35,10 @@ struct waiter {
 
 static struct ended describe(const struct mst_work *work) {
     struct msi_comm *comm = work->comm;
-    struct ended ended = {{work->op.name, work->op.site}, comm->ranks.globals[comm->rank], work->seq, {0}};
+    struct ended ended = {.call = {work->op.name, work->op.site},
+                          .rank = comm->ranks.globals[comm->rank],
+                          .seq = work->seq,
+                          .after_failure = work->after_failure};
     if (work->failure.status != MST_OK) ended.failure = work->failure;
     return ended;
 }
@@ -65,7 +69,7 @@ static void tell(int *kind, const struct msi_callback *callback, const struct en
     atomic_fetch_sub_explicit(&of_all, 1, memory_order_relaxed);
 }
 
-/* A failure that the program learns from a callback. */
+/* A result that the program learns from a callback. */
 struct handed_out {
     struct msi_comm *comm;
     const struct ended *ended;
@@ -77,11 +81,12 @@ static void hand_out(void *context) {
     msi_comm_hand_out(out->comm, out->ended->failure.status);
 }
 
-/* Under the lock, which is released meanwhile: tells the other ranks of a failure before callbacks tell the
- * program, which may end because of it. A wait does the same, but the program need not wait. */
+/* Under the lock, which is released meanwhile: tells the other ranks of a failure, or of a success after one,
+ * before callbacks tell the program, which may end because of it. As msi_one_finish: the program need not
+ * wait. */
 static void tell_others(struct msi_comm *comm, const struct ended *ended) {
-    if (ended->failure.status == MST_OK) return;
-    comm->hooks.reported(comm->hooks.context, ended->failure.global);
+    if (ended->failure.status == MST_OK && !ended->after_failure) return;
+    if (ended->failure.status != MST_OK) comm->hooks.reported(comm->hooks.context, ended->failure.global);
     msi_comm_unlock(comm);
     msi_call_aside(hand_out, &(struct handed_out){comm, ended});
     msi_comm_lock(comm);
@@ -123,15 +128,21 @@ static void call_plain(struct mst_work *work, const struct ended *ended) {
     }
 }
 
-/* Under the lock: gives those that may wait to threads of their own. */
+/* Gives a callback that may wait to a thread of its own. */
+static void start_waiter(struct msi_comm *comm, struct msi_callback *callback, const struct ended *ended) {
+    struct waiter *waiter = msi_container(callback, struct waiter, callback);
+    waiter->ended = *ended;
+    msi_pool_run(comm->callbacks.pool, &waiter->job);
+}
+
+/* Under the lock. */
 static void start_waiters(struct mst_work *work, const struct ended *ended) {
     struct msi_callback *next = work->callbacks;
     work->callbacks = NULL;
     while (next) {
-        struct waiter *waiter = msi_container(next, struct waiter, callback);
+        struct msi_callback *callback = next;
         next = next->next;
-        waiter->ended = *ended;
-        msi_pool_run(work->comm->callbacks.pool, &waiter->job);
+        start_waiter(work->comm, callback, ended);
     }
 }
 
@@ -202,10 +213,14 @@ mst_status msi_comm_add_callback(struct mst_work *work, void (*call)(mst_status,
     if (!callback) return msi_fail_errno(errno, "cannot set a callback");
     callback->call = call;
     callback->arg = arg;
-    append(&work->callbacks, callback);
-    if (!work->done) return MST_OK;
+    if (!work->done) {
+        append(&work->callbacks, callback);
+        return MST_OK;
+    }
+    struct msi_comm *comm = work->comm; /* the work may be reused meanwhile */
     struct ended ended = describe(work);
-    start_waiters(work, &ended);
+    tell_others(comm, &ended);
+    start_waiter(comm, callback, &ended);
     return MST_OK;
 }
 

@@ -174,7 +174,8 @@ static void copy_own_until(struct msi_shm_coll *coll, size_t end) {
  * is in the cache, or before the other ranks read it by CMA, so that they find it in this rank's cache. */
 static size_t own_at_once(const struct msi_shm_coll *coll) {
     if (!coll->parts && coll->mode == MSI_SLOT_BIG) return coll->chunk;
-    return !coll->parts && coll->mode == MSI_SLOT_CMA && coll->src_rank < 0 ? 0 : SIZE_MAX;
+    bool by_cma = coll->mode == MSI_SLOT_CMA && coll->src_rank < 0 && !msi_shm_team(coll);
+    return by_cma && !coll->parts ? 0 : SIZE_MAX;
 }
 
 static enum msi_advance announce(struct msi_shm_coll *coll) {
@@ -388,10 +389,10 @@ static enum msi_advance end_rounds(struct msi_shm_coll *coll, uint32_t n) {
     if (coll->must_tell && msi_shm_check_in_place(coll) == MSI_FAILED) return MSI_FAILED;
     coll->drained += n;
     coll->peer = 1;
-    if (coll->must_tell)
-        msi_shm_region_post(
-            coll->region, &msi_shm_region_own(coll->region)->drained,
-            msi_rounds_done(coll->seq, coll->drained < coll->to_drain ? coll->drained : MSI_ALL_ROUNDS));
+    bool all = coll->drained >= coll->to_drain;
+    if (coll->must_tell && (all || coll->by_cells)) /* only who fills cells waits for single rounds */
+        msi_shm_region_post(coll->region, &msi_shm_region_own(coll->region)->drained,
+                            msi_rounds_done(coll->seq, all ? MSI_ALL_ROUNDS : coll->drained));
     return MSI_MOVED;
 }
 
