@@ -1,6 +1,6 @@
 /*
  * torch_rank.c - a C rank in a process group of PyTorch whose backend is muster. The driver
- * test_torch_backend.py runs it beside bindings/torch/tests/mixed.py. docs/torch.md explains it.
+ * test_torch_backend.py runs it beside bindings/torch/tests/mixed.py. docs/c-and-python.md explains it.
  *
  * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are those of the launcher. Writes "right".
  */
