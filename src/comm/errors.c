@@ -246,17 +246,16 @@ static bool is_refused(mst_status status) {
     return status == MST_ERR_CONFIG || status == MST_ERR_VERSION;
 }
 
-/* Has another rank failed, or has the lost rank refused to make this collective (NULL: a message)? Each says
- * so before it leaves. */
-static mst_status read_reasons(struct msi_comm *comm, struct mst_work *collective, int lost) {
+/* A rank that has left may have refused to make this collective (NULL: a message), and said so before. */
+static mst_status say_gone(struct msi_comm *comm, struct mst_work *collective, int rank, bool only_it) {
     int culprit;
-    mst_status st = msi_failure_report_read(comm, -1, &culprit);
-    if (st != MST_OK || !collective || !comm->engine->skip) return st;
-    if (comm->hooks.has_died(comm->hooks.context, lost)) return MST_OK; /* a question less */
-    return msi_rejection_read(comm, collective->seq, &collective->op.signature, &culprit);
+    bool left = collective && comm->engine->skip && !comm->hooks.has_died(comm->hooks.context, rank);
+    mst_status st = MST_OK;
+    if (left) st = msi_rejection_read(comm, collective->seq, &collective->op.signature, &culprit);
+    return st == MST_OK ? msi_comm_say_lost(comm, rank, only_it) : st;
 }
 
-/* The connection to a rank has ended. collective: see read_reasons. */
+/* The connection to a rank has ended. collective: see say_gone. */
 static mst_status say_cut_off(struct msi_comm *comm, struct mst_work *collective, mst_status status, int rank,
                               const char *why, bool only_it) {
     if (status == MST_ERR_MEMORY) return say_own_lack(comm, status, rank, why);
@@ -272,10 +271,12 @@ static mst_status say_cut_off(struct msi_comm *comm, struct mst_work *collective
     int64_t restoring = 0;
     mst_status more;
     do {
+        /* a rank that fails says so before it leaves: ask for failures after asking for lost ranks */
+        int culprit;
         if (msi_comm_refresh(comm) == MST_ERR_STORE_LOST) return msi_comm_say_store_lost(comm);
-        mst_status reported = read_reasons(comm, collective, rank); /* after asking for lost ranks */
+        mst_status reported = msi_failure_report_read(comm, -1, &culprit);
         if (reported != MST_OK) return reported;
-        if (comm->hooks.is_gone(context, rank)) return msi_comm_say_lost(comm, rank, only_it);
+        if (comm->hooks.is_gone(context, rank)) return say_gone(comm, collective, rank, only_it);
         int other = only_it ? comm->hooks.unreported(context) : find_dead(comm);
         if (other >= 0) return msi_comm_say_lost(comm, other, false);
         more = msi_wait_pause(&wait, pause, "");
