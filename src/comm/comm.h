@@ -26,7 +26,7 @@
 #include "os/team.h"
 #include "prof/record/op_trace.h"
 #include "store/store.h"
-#include "transport/cma.h"
+#include "transport/copy_trials.h"
 
 #include <pthread.h>
 
@@ -108,7 +108,8 @@ struct msi_comm_config {
     const struct msi_tuning *tuning; /* how algorithms are selected */
     int64_t slow_s;                  /* MUSTER_SLOW_S */
     int64_t spin_us;                 /* MUSTER_SPIN_US; 0: auto */
-    enum msi_cma_mode cma;           /* MUSTER_CMA */
+    enum msi_copy_mode cma;          /* MUSTER_CMA */
+    enum msi_copy_mode nt_stores;    /* MUSTER_NT_STORES */
     struct msi_team *team;           /* copies and reduces large tensors; NULL: the caller alone */
     int sockets;                     /* connections with a rank of another host; 0: automatic */
     int world_size, local_rank;

@@ -152,9 +152,9 @@ static inline bool msi_comm_must_compare(const struct msi_comm *comm, const stru
  * How ranks of a host read each other's memory. The time of a copy says nothing about CMA if ranks share a
  * processor. CMA is used then, since it needs fewer context switches.
  */
-static inline enum msi_cma_mode msi_comm_cma_mode(const struct msi_comm *comm) {
-    bool measures = comm->config.cma == MSI_CMA_MODE_AUTO;
-    return measures && comm->ranks.oversubscribed ? MSI_CMA_MODE_ALWAYS : comm->config.cma;
+static inline enum msi_copy_mode msi_comm_cma_mode(const struct msi_comm *comm) {
+    bool measures = comm->config.cma == MSI_COPY_AUTO;
+    return measures && comm->ranks.oversubscribed ? MSI_COPY_ALWAYS : comm->config.cma;
 }
 
 /* Checks before the thread yields the processor: one if the host is oversubscribed, few if it is needed. */

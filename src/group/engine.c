@@ -274,6 +274,7 @@ static mst_status make_comm(mst_group *group, const mst_backend *table, const ch
                                                   .slow_s = world->slow_s,
                                                   .spin_us = world->spin_us,
                                                   .cma = world->cma,
+                                                  .nt_stores = world->nt_stores,
                                                   .team = world->team,
                                                   .sockets = world->streams,
                                                   .world_size = world->size,

@@ -135,7 +135,8 @@ static mst_status number_rank(struct msi_world *world, const struct msi_settings
     world->linger_ms = settings->store_linger_ms;
     world->slow_s = settings->slow_s;
     world->spin_us = settings->spin_us;
-    world->cma = (enum msi_cma_mode)settings->cma;
+    world->cma = (enum msi_copy_mode)settings->cma;
+    world->nt_stores = (enum msi_copy_mode)settings->nt_stores;
     world->streams = (int)settings->tcp_streams;
     world->spec.rank_0 = world->rank_0;
     msi_random(&world->spec.nonce, sizeof world->spec.nonce);

@@ -55,7 +55,8 @@ struct msi_world {
     int streams;                  /* connections between two ranks of different hosts; 0: automatic */
     int64_t slow_s;               /* MUSTER_SLOW_S */
     int64_t spin_us;              /* MUSTER_SPIN_US */
-    enum msi_cma_mode cma;        /* MUSTER_CMA */
+    enum msi_copy_mode cma;       /* MUSTER_CMA */
+    enum msi_copy_mode nt_stores; /* MUSTER_NT_STORES */
     struct msi_team *team;        /* MUSTER_THREADS; NULL: one thread */
     int64_t linger_ms; /* how long the rank that hosts the store waits for the others before it ends */
     struct msi_members members;

@@ -1,5 +1,6 @@
 /* team.c - see team.h. */
 #include "os/team.h"
+#include "base/nt_copy.h"
 #include "os/clock.h"
 #include "os/thread.h"
 
@@ -243,23 +244,24 @@ struct copy {
     char *to;
     const char *from;
     size_t bytes;
+    bool nt_stores;
 };
 
 static void copy_part(void *context, int part, int parts) {
     const struct copy *copy = context;
     size_t from = msi_team_start(copy->bytes, part, parts, 64),
            end = msi_team_start(copy->bytes, part + 1, parts, 64);
-    memcpy(copy->to + from, copy->from + from, end - from);
+    if (copy->nt_stores)
+        msi_nt_copy(copy->to + from, copy->from + from, end - from);
+    else
+        memcpy(copy->to + from, copy->from + from, end - from);
 }
 
-void msi_team_copy(struct msi_team *team, void *to, const void *from, size_t bytes) {
-    struct copy copy = {to, from, bytes};
+void msi_team_copy(struct msi_team *team, void *to, const void *from, size_t bytes, bool nt_stores) {
+    struct copy copy = {to, from, bytes, nt_stores};
     int parts = msi_team_parts(team, bytes, COPY_GRAIN);
     if (bytes / COPY_GRAIN >= COPY_PARTS * (size_t)parts) parts *= COPY_PARTS;
-    if (parts == 1)
-        memcpy(to, from, bytes);
-    else
-        msi_team_run(team, parts, copy_part, &copy);
+    msi_team_run(team, parts, copy_part, &copy);
 }
 
 int msi_team_share(int ranks) {

@@ -41,8 +41,8 @@ int msi_team_parts(const struct msi_team *team, size_t bytes, size_t grain);
 static inline size_t msi_team_start(size_t n, int part, int parts, size_t grain) {
     return part == parts ? n : n / grain * (size_t)part / (size_t)parts * grain;
 }
-/* memcpy by the team. */
-void msi_team_copy(struct msi_team *team, void *to, const void *from, size_t bytes);
+/* memcpy by the team; nt_stores: msi_nt_copy. */
+void msi_team_copy(struct msi_team *team, void *to, const void *from, size_t bytes, bool nt_stores);
 
 /* The number of threads for each of some ranks of this host, as far as this process's processors allow. */
 int msi_team_share(int ranks);

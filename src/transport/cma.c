@@ -8,17 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum {
-    TRIALS_OF_LONG = 2, /* from class LONG on */
-    LONG = 4,
-    GRAIN = 512 << 10, /* bytes that are worth a thread */
-};
-
-int msi_cma_class(size_t bytes) {
-    int class = -1;
-    for (size_t from = MSI_CMA_FROM; bytes >= from && class < MSI_CMA_CLASSES - 1; from *= 4) class ++;
-    return class;
-}
+enum { GRAIN = 512 << 10 }; /* bytes that are worth a thread */
 
 bool msi_cma_read(int pid, uint64_t from, void *to, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
@@ -69,20 +59,4 @@ enum msi_cma_access msi_cma_try(const struct msi_cma_token *token) {
     if (!atomic_load_explicit(&token->ready, memory_order_acquire)) return MSI_CMA_NOT_READY;
     bool read = msi_cma_read(token->pid, token->address, &value, sizeof value);
     return read && value == token->value ? MSI_CMA_ALLOWED : MSI_CMA_DENIED;
-}
-
-enum msi_cma_result msi_cma_result_of(const struct msi_cma_trials *trials, int class) {
-    const int *n = trials->of[class].n, enough = class >= LONG ? TRIALS_OF_LONG : MSI_CMA_TRIALS;
-    const double *best = trials->of[class].best;
-    if (n[0] < enough || n[1] < enough) return MSI_CMA_UNDECIDED;
-    return best[1] > best[0] ? MSI_CMA_FASTER : MSI_CMA_SLOWER;
-}
-
-enum msi_cma_result msi_cma_add_trial(struct msi_cma_trials *trials, int class, bool by_cma, size_t bytes,
-                                      int64_t nanoseconds) {
-    int *n = trials->of[class].n;
-    double *best = trials->of[class].best, rate = (double)bytes / (double)(nanoseconds > 0 ? nanoseconds : 1);
-    if (rate > best[by_cma]) best[by_cma] = rate;
-    n[by_cma]++;
-    return msi_cma_result_of(trials, class);
 }

@@ -18,7 +18,7 @@
 #include "base/list.h"
 #include "os/stream.h"
 #include "os/team.h"
-#include "transport/cma.h"
+#include "transport/copy_trials.h"
 
 #include <muster/status.h>
 #include <stdbool.h>
@@ -147,8 +147,9 @@ mst_status msi_link_open_tcp(struct msi_stream stream, struct msi_link **link);
 mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), void *arg,
                              struct msi_link **link);
 size_t msi_link_shm_bytes(void);
-/* Whether the receiver reads large sends from the sender's memory, if that is possible; AUTO if not set. */
-void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode mode);
+/* How the receiver copies large sends: from the sender's memory, if that is possible, or from cells with
+ * non-temporal stores. AUTO if not set. */
+void msi_link_shm_copies(struct msi_link *link, enum msi_copy_mode cma, enum msi_copy_mode nt_stores);
 /* For oversubscribed processors: uses more cells, so that a large send needs fewer context switches. */
 void msi_link_shm_widen(struct msi_link *link);
 /*

@@ -1,14 +1,17 @@
 /* rendezvous.c - see rendezvous.h. */
 #include "transport/rendezvous.h"
+#include "base/nt_copy.h"
 #include "os/clock.h"
 
-void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_cma_mode mode) {
-    static const enum msi_cma_result known[] = {[MSI_CMA_MODE_NEVER] = MSI_CMA_SLOWER,
-                                                [MSI_CMA_MODE_AUTO] = MSI_CMA_UNDECIDED,
-                                                [MSI_CMA_MODE_ALWAYS] = MSI_CMA_FASTER};
-    rendezvous->mode = mode;
-    for (int class = 0; class < MSI_CMA_CLASSES; class ++)
-        atomic_store_explicit(&rendezvous->own->result[class], known[mode], memory_order_relaxed);
+void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_copy_mode cma,
+                        enum msi_copy_mode nt_stores) {
+    static const enum msi_cma_result known[] = {[MSI_COPY_NEVER] = MSI_CMA_SLOWER,
+                                                [MSI_COPY_AUTO] = MSI_CMA_UNDECIDED,
+                                                [MSI_COPY_ALWAYS] = MSI_CMA_FASTER};
+    rendezvous->mode = cma;
+    rendezvous->nt_stores = nt_stores;
+    for (int class = 0; class < MSI_COPY_CLASSES; class ++)
+        atomic_store_explicit(&rendezvous->own->result[class], known[cma], memory_order_relaxed);
 }
 
 void msi_rendezvous_try(struct msi_rendezvous *rendezvous) {
@@ -20,27 +23,49 @@ void msi_rendezvous_try(struct msi_rendezvous *rendezvous) {
 }
 
 bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send) {
-    int class = msi_cma_class(send->len);
-    if (send->done || send->len < MSI_RENDEZVOUS_FROM || rendezvous->mode == MSI_CMA_MODE_NEVER) return false;
+    int class = msi_copy_class(send->len);
+    if (send->done || send->len < MSI_RENDEZVOUS_FROM || rendezvous->mode == MSI_COPY_NEVER) return false;
     const struct msi_rendezvous_side *other = rendezvous->other;
     if (!atomic_load_explicit(&other->can_read, memory_order_relaxed)) return false;
-    if (rendezvous->mode == MSI_CMA_MODE_ALWAYS) return true;
+    if (rendezvous->mode == MSI_COPY_ALWAYS) return true;
     uint32_t result = atomic_load_explicit(&other->result[class], memory_order_relaxed);
     if (result != MSI_CMA_UNDECIDED) return result == MSI_CMA_FASTER;
-    return rendezvous->undecided[class]++ / MSI_CMA_TRIALS % 2 == 0;
+    return rendezvous->undecided[class]++ / MSI_COPY_TRIALS % 2 == 0;
 }
 
+/* The methods that are measured for receives of that size. */
+static unsigned methods_of(const struct msi_rendezvous *rendezvous, size_t bytes) {
+    unsigned methods = MSI_METHOD(MSI_BY_CELLS);
+    if (MSI_HAS_NT_COPY && bytes >= MSI_COPY_NT_FROM && rendezvous->nt_stores == MSI_COPY_AUTO)
+        methods |= MSI_METHOD(MSI_BY_NT);
+    if (rendezvous->mode == MSI_COPY_AUTO &&
+        atomic_load_explicit(&rendezvous->own->can_read, memory_order_relaxed))
+        methods |= MSI_METHOD(MSI_BY_CMA);
+    return methods;
+}
+
+/* Through cells the other methods are tried one after the other: the sender decides about CMA. */
 void msi_rendezvous_begin(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive,
                           bool first_in_cell) {
-    int class = msi_cma_class(receive->len);
-    bool open = class >= 0 && msi_cma_result_of(&rendezvous->trials, class) == MSI_CMA_UNDECIDED;
+    const struct msi_copy_trials *trials = &rendezvous->trials;
+    int class = msi_copy_class(receive->len);
+    unsigned methods = methods_of(rendezvous, receive->len), cells = methods & ~MSI_METHOD(MSI_BY_CMA);
+    bool open = !msi_copy_decided(trials, class, methods);
     rendezvous->begun = open && first_in_cell ? msi_now() : 0;
+    rendezvous->by_nt = msi_copy_decided(trials, class, cells)
+                            ? msi_copy_fastest(trials, class, cells) == MSI_BY_NT
+                            : msi_copy_decided(trials, class, MSI_METHOD(MSI_BY_CELLS));
+    if (rendezvous->nt_stores == MSI_COPY_ALWAYS) rendezvous->by_nt = true;
 }
 
 void msi_rendezvous_end(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive, bool by_cma) {
     if (rendezvous->begun == 0) return;
-    int class = msi_cma_class(receive->len);
-    uint32_t result =
-        msi_cma_add_trial(&rendezvous->trials, class, by_cma, receive->len, msi_now() - rendezvous->begun);
-    atomic_store_explicit(&rendezvous->own->result[class], result, memory_order_relaxed);
+    int class = msi_copy_class(receive->len);
+    unsigned methods = methods_of(rendezvous, receive->len);
+    enum msi_copy_method method = by_cma ? MSI_BY_CMA : rendezvous->by_nt ? MSI_BY_NT : MSI_BY_CELLS;
+    msi_copy_add(&rendezvous->trials, class, method, receive->len, msi_now() - rendezvous->begun);
+    if (rendezvous->mode != MSI_COPY_AUTO || !msi_copy_decided(&rendezvous->trials, class, methods)) return;
+    bool faster = msi_copy_fastest(&rendezvous->trials, class, methods) == MSI_BY_CMA;
+    atomic_store_explicit(&rendezvous->own->result[class], faster ? MSI_CMA_FASTER : MSI_CMA_SLOWER,
+                          memory_order_relaxed);
 }

@@ -7,7 +7,7 @@
  *
  * Each side checks once whether it can read the peer's memory, with a random token at an address that the
  * peer publishes. The receiver measures for which sizes this is faster and publishes the result. Until then
- * the sender tries both in turns of MSI_CMA_TRIALS large sends, so that each is measured with what it leaves
+ * the sender tries both in turns of MSI_COPY_TRIALS large sends, so that each is measured with what it leaves
  * in the caches. The receiver never reads more bytes than its receive has posted.
  */
 #ifndef MSI_TRANSPORT_RENDEZVOUS_H
@@ -28,8 +28,8 @@ struct msi_rendezvous_offer {
 /* The state that a side publishes in the shared memory. Starts as zeros. */
 struct msi_rendezvous_side {
     _Atomic uint32_t closed;
-    _Atomic uint32_t can_read;                /* it can read the peer's memory */
-    _Atomic uint32_t result[MSI_CMA_CLASSES]; /* enum msi_cma_result of each size class */
+    _Atomic uint32_t can_read;                 /* it can read the peer's memory */
+    _Atomic uint32_t result[MSI_COPY_CLASSES]; /* enum msi_cma_result of each size class */
     struct msi_cma_token token;
     char pad[128 - 64];
 };
@@ -41,15 +41,17 @@ _Static_assert(sizeof(struct msi_rendezvous_side) == 128, "a side has its own ca
 /* Private state of a side. The creator sets own and other; the rest starts as zeros. Must not move. */
 struct msi_rendezvous {
     struct msi_rendezvous_side *own, *other;
-    enum msi_cma_mode mode;
-    unsigned undecided[MSI_CMA_CLASSES]; /* sends of each class before its result was known */
+    enum msi_copy_mode mode, nt_stores;   /* MUSTER_CMA, MUSTER_NT_STORES */
+    unsigned undecided[MSI_COPY_CLASSES]; /* sends of each class before its result was known */
     uint64_t token;
     bool published, tried; /* the own token; to read the peer's token */
-    struct msi_cma_trials trials;
-    int64_t begun; /* when the first byte of the current large receive came */
+    struct msi_copy_trials trials;
+    bool by_nt;    /* the current large receive copies from cells with non-temporal stores */
+    int64_t begun; /* when its first byte came, if it is measured */
 };
 
-void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_cma_mode mode);
+void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_copy_mode cma,
+                        enum msi_copy_mode nt_stores);
 
 /* Publishes the token; once the peer has published its own, checks whether its memory is readable. */
 void msi_rendezvous_try(struct msi_rendezvous *rendezvous);
@@ -57,15 +59,10 @@ void msi_rendezvous_try(struct msi_rendezvous *rendezvous);
 /* Should this send use a rendezvous? */
 bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send);
 
-/* Measure a large receive from its first byte, if that is the first of its cell, to its last byte. */
+/* A large receive begins with the first byte of a send, unless that is not the first one of its cell. Sets by_nt. */
 void msi_rendezvous_begin(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive,
                           bool first_in_cell);
+/* Its last byte has come. */
 void msi_rendezvous_end(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive, bool by_cma);
-
-/* Is this receive measured? */
-static inline bool msi_rendezvous_measures(const struct msi_rendezvous *rendezvous,
-                                           const struct msi_transfer *receive) {
-    return rendezvous->mode == MSI_CMA_MODE_AUTO && receive->len >= MSI_RENDEZVOUS_FROM;
-}
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/fence.h"
 #include "base/lines.h"
+#include "base/nt_copy.h"
 #include "transport/link.h"
 #include "transport/rendezvous.h"
 #include "transport/ring.h"
@@ -207,13 +208,15 @@ static bool read_from_peer(struct shm *shm, char *to, size_t n) {
 static bool take_bytes(struct shm *shm, size_t most) {
     struct msi_transfer *to = msi_link_first(&shm->link.receives);
     size_t n = msi_transfer_left(to) < most ? msi_transfer_left(to) : most;
-    bool measured = msi_rendezvous_measures(&shm->rendezvous, to);
-    if (measured && to->done == 0) msi_rendezvous_begin(&shm->rendezvous, to, shm->at == 0);
-    if (!shm->in_peer)
+    bool large = to->len >= MSI_RENDEZVOUS_FROM;
+    if (large && to->done == 0) msi_rendezvous_begin(&shm->rendezvous, to, shm->at == 0);
+    if (!shm->in_peer && large && shm->rendezvous.by_nt)
+        msi_nt_copy(to->data + to->done, bytes_left(shm), n);
+    else if (!shm->in_peer)
         msi_read_lines(to->data + to->done, bytes_left(shm), n);
     else if (!read_from_peer(shm, to->data + to->done, n))
         return false;
-    if (measured && msi_transfer_left(to) == n) msi_rendezvous_end(&shm->rendezvous, to, shm->in_peer);
+    if (large && msi_transfer_left(to) == n) msi_rendezvous_end(&shm->rendezvous, to, shm->in_peer);
     shm->at += n;
     msi_link_advance(to, n);
     return true;
@@ -303,8 +306,8 @@ static const struct msi_link_ops ops = {
     .peek_most = MSI_CELL_BYTES,
 };
 
-void msi_link_shm_cma(struct msi_link *link, enum msi_cma_mode mode) {
-    msi_rendezvous_set(&msi_container(link, struct shm, link)->rendezvous, mode);
+void msi_link_shm_copies(struct msi_link *link, enum msi_copy_mode cma, enum msi_copy_mode nt_stores) {
+    msi_rendezvous_set(&msi_container(link, struct shm, link)->rendezvous, cma, nt_stores);
 }
 
 void msi_link_shm_team(struct msi_link *link, struct msi_team *team) {
@@ -357,7 +360,7 @@ mst_status msi_link_open_shm(void *memory, int side, void (*posted)(void *arg), 
     msi_link_init(&shm->link, &ops);
     shm->out = (struct msi_ring_out){.ring = &region->rings[side], .cells = MSI_RING_CELLS};
     shm->in.ring = &region->rings[1 - side];
-    shm->rendezvous.mode = MSI_CMA_MODE_AUTO;
+    shm->rendezvous.mode = shm->rendezvous.nt_stores = MSI_COPY_AUTO;
     shm->rendezvous.own = &region->sides[side];
     shm->rendezvous.other = &region->sides[1 - side];
     shm->posted = posted;

@@ -46,7 +46,7 @@ static mst_status open_shm(const struct msi_peers *peers, int slot, int side, st
     msi_memory_keep(&peers->comm->config.endpoint->memory, MSI_LINK_SHM_REST);
     msi_link_shm_limit(w->link, hold);
     msi_link_shm_team(w->link, peers->comm->config.team);
-    msi_link_shm_cma(w->link, msi_comm_cma_mode(peers->comm));
+    msi_link_shm_copies(w->link, msi_comm_cma_mode(peers->comm), peers->comm->config.nt_stores);
     if (peers->comm->ranks.oversubscribed) msi_link_shm_widen(w->link);
     return MST_OK;
 }

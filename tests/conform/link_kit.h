@@ -100,7 +100,7 @@ static inline bool open_shm(struct ends *ends) {
 /* The same, with large messages read from the sender's memory, if the system allows it. */
 static inline bool open_cma(struct ends *ends) {
     open_shm(ends);
-    for (int i = 0; i < 2; i++) msi_link_shm_cma(ends->end[i], MSI_CMA_MODE_ALWAYS);
+    for (int i = 0; i < 2; i++) msi_link_shm_copies(ends->end[i], MSI_COPY_ALWAYS, MSI_COPY_AUTO);
     return true;
 }
 
@@ -108,7 +108,7 @@ static inline bool open_cma(struct ends *ends) {
 static inline bool open_wide(struct ends *ends) {
     open_shm(ends);
     for (int i = 0; i < 2; i++) {
-        msi_link_shm_cma(ends->end[i], MSI_CMA_MODE_NEVER);
+        msi_link_shm_copies(ends->end[i], MSI_COPY_NEVER, MSI_COPY_ALWAYS);
         msi_link_shm_widen(ends->end[i]);
     }
     return true;

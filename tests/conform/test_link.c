@@ -1,6 +1,7 @@
 /* test_link.c - every link without failures: all bytes arrive, in order, in the right buffers. */
 #include "link_kit.h"
 
+#include "transport/cma.h"
 #include "transport/rendezvous.h"
 
 #include <linux/filter.h>
@@ -461,7 +462,7 @@ static void small_messages_keep_to_the_first_cells(void **state) {
     close_ends(&ends);
 }
 
-/* Tries both methods, then uses one of them. */
+/* Tries all methods, then uses one of them. */
 static void what_is_faster_is_found_out(void **state) {
     (void)state;
     struct ends ends;
@@ -469,8 +470,8 @@ static void what_is_faster_is_found_out(void **state) {
     assert_true(open_ends(&link_bases[1], 0, &ends));
     for (int i = 0; i < 2; i++) cells_for(&ends, 1);
     int by_cma = 0, last = -1;
-    for (int i = 0; i < 2 * MSI_CMA_TRIALS; i++) by_cma += cells_for(&ends, 1 << 20) <= 2;
-    assert_int_equal(by_cma, MSI_CMA_TRIALS);
+    for (int i = 0; i < 2 * MSI_COPY_TRIALS; i++) by_cma += cells_for(&ends, 1 << 20) <= 2;
+    assert_int_equal(by_cma, MSI_COPY_TRIALS);
     for (int i = 0; i < 6; i++) {
         int now = cells_for(&ends, 1 << 20) <= 2;
         assert_true(last < 0 || now == last);
@@ -481,15 +482,37 @@ static void what_is_faster_is_found_out(void **state) {
 
 static void the_best_trial_decides(void **state) {
     (void)state;
-    struct msi_cma_trials trials = {0};
-    assert_int_equal(msi_cma_class(MSI_CMA_FROM - 1), -1);
-    assert_int_equal(msi_cma_class(MSI_CMA_FROM), 0);
-    assert_int_equal(msi_cma_class(4 * MSI_CMA_FROM), 1);
-    assert_int_equal(msi_cma_class(SIZE_MAX), MSI_CMA_CLASSES - 1);
-    for (int i = 0; i < 2 * MSI_CMA_TRIALS - 1; i++)
-        assert_int_equal(msi_cma_add_trial(&trials, 2, i % 2, 1000, 100 + i), MSI_CMA_UNDECIDED);
-    assert_int_equal(msi_cma_add_trial(&trials, 2, true, 1000, 50), MSI_CMA_FASTER);
-    assert_int_equal(msi_cma_add_trial(&trials, 2, false, 1000, 0), MSI_CMA_SLOWER);
+    enum { CLASS = 2, ALL = 7 };
+    struct msi_copy_trials trials = {0};
+    assert_int_equal(msi_copy_class(MSI_COPY_FROM - 1), -1);
+    assert_int_equal(msi_copy_class(MSI_COPY_FROM), 0);
+    assert_int_equal(msi_copy_class(4 * MSI_COPY_FROM), 1);
+    assert_int_equal(msi_copy_class(SIZE_MAX), MSI_COPY_CLASSES - 1);
+    for (int i = 0; i < 3 * MSI_COPY_TRIALS; i++) {
+        assert_false(msi_copy_decided(&trials, CLASS, ALL));
+        msi_copy_add(&trials, CLASS, i % 3, 1000, 100 + i);
+    }
+    assert_true(msi_copy_decided(&trials, CLASS, ALL));
+    assert_int_equal(msi_copy_fastest(&trials, CLASS, ALL), MSI_BY_CELLS);
+    msi_copy_add(&trials, CLASS, MSI_BY_NT, 1000, 90); /* not worth it */
+    assert_int_equal(msi_copy_fastest(&trials, CLASS, ALL), MSI_BY_CELLS);
+    msi_copy_add(&trials, CLASS, MSI_BY_NT, 1000, 80);
+    assert_int_equal(msi_copy_fastest(&trials, CLASS, ALL), MSI_BY_NT);
+    msi_copy_add(&trials, CLASS, MSI_BY_CMA, 1000, 0);
+    assert_int_equal(msi_copy_fastest(&trials, CLASS, ALL), MSI_BY_CMA);
+    assert_int_equal(msi_copy_fastest(&trials, CLASS, ALL & ~MSI_METHOD(MSI_BY_CMA)), MSI_BY_NT);
+    assert_int_equal(msi_copy_fastest(&trials, CLASS, MSI_METHOD(MSI_BY_CELLS)), MSI_BY_CELLS);
+}
+
+/* Methods that are not allowed have no turn. */
+static void methods_take_turns(void **state) {
+    (void)state;
+    for (unsigned methods = 1; methods < 8; methods++) {
+        int n[MSI_COPY_METHODS] = {0};
+        for (unsigned turn = 0; turn < 48; turn++) n[msi_copy_in_turn(0, methods, turn)]++;
+        for (int m = 0; m < MSI_COPY_METHODS; m++)
+            assert_int_equal(n[m], methods & MSI_METHOD(m) ? 48 / __builtin_popcount(methods) : 0);
+    }
 }
 
 static void misaligned_shm_memory_is_refused(void **state) {
@@ -520,6 +543,7 @@ int main(void) {
         cmocka_unit_test(small_messages_keep_to_the_first_cells),
         cmocka_unit_test(what_is_faster_is_found_out),
         cmocka_unit_test(the_best_trial_decides),
+        cmocka_unit_test(methods_take_turns),
         cmocka_unit_test(misaligned_shm_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-"""Large blocks that ranks of a host read from the other process (MUSTER_CMA)."""
+"""Large blocks: those that ranks of a host read from the other process (MUSTER_CMA), and non-temporal stores."""
 
+import json
 import pathlib
 import subprocess
 
@@ -34,6 +35,24 @@ class Cma(CollectiveTest):
     def test_with_others(self):
         """Operations that use cells and operations that do not follow each other."""
         self.run_suite(3, *self.quick(3), env=ALWAYS)
+
+    def test_nt_stores(self):
+        """From cells, and this rank's own block, which CMA does not copy; MUSTER_NT_STORES=2 applies to all sizes."""
+        for cma in "0", "2":
+            self.check(3, *COPIES, "all_to_all", env={"MUSTER_NT_STORES": "2", "MUSTER_CMA": cma})
+        self.check(2, *COPIES, count=500003, env={"MUSTER_NT_STORES": "2", "MUSTER_CMA": "0", "MUSTER_THREADS": 3})
+
+    def test_trials(self):
+        """So many calls of one size that each method has its turn and one is chosen."""
+        operations = "all_gather", "gather", "broadcast", "all_to_all", "send_recv"
+        for buffers in "hot", "symmetric":
+            figures = self.path(buffers)
+            command = ["bench", *operations, "--backend", "native", "--buffers", buffers, "--place", "out", "--bytes", "48M", "--rounds", 1]
+            process = self.popen(MUSTER, *command, "--json", figures, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            process.communicate(timeout=LIMIT)
+            self.assertEqual(process.returncode, 0)
+            lines = [json.loads(line) for line in pathlib.Path(figures).read_text().splitlines()]
+            self.assertEqual([line["wrong"] for line in lines], [0] * len(operations))
 
     def test_setting(self):
         """2: as soon as all ranks have tried; 0: never."""

@@ -75,21 +75,26 @@ static void two_users(void **state) {
     msi_team_free(team);
 }
 
-static void copies(void **state) {
-    (void)state;
+static void check_copies(bool nt_stores) {
     struct msi_team *team = msi_team_new(THREADS, true);
-    unsigned char *from = malloc(BYTES), *to = malloc(BYTES);
+    unsigned char *from = malloc(BYTES), *memory = malloc(BYTES + 1), *to = memory + 1; /* not aligned */
     for (size_t i = 0; i < BYTES; i++) from[i] = (unsigned char)(i * 7 + i / 251);
     static const size_t lengths[] = {0, 1, 63, 65536, 131071, 131072, 1000003, BYTES};
     for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         memset(to, 0, BYTES);
-        msi_team_copy(i % 2 ? team : NULL, to, from, lengths[i]);
+        msi_team_copy(i % 2 ? team : NULL, to, from, lengths[i], nt_stores);
         assert_memory_equal(to, from, lengths[i]);
         for (size_t k = lengths[i]; k < BYTES; k++) assert_int_equal(to[k], 0);
     }
     free(from);
-    free(to);
+    free(memory);
     msi_team_free(team);
+}
+
+static void copies(void **state) {
+    (void)state;
+    check_copies(false);
+    check_copies(true);
 }
 
 /* The threads that took parts of jobs of one that leaves processors to the program. */

@@ -32,7 +32,7 @@ static mst_status open_engine(struct msi_comm *comm, const struct mst_work *firs
 
 static void close_engine(struct msi_comm *comm) {
     msi_maps_free(msi_shm(comm)->maps);
-    msi_shm_cma_free(msi_shm(comm)->cma);
+    msi_shm_free_copies(msi_shm(comm)->copies);
     msi_native_close(comm);
 }
 
@@ -82,7 +82,7 @@ static void derive(struct msi_shm_coll *coll) {
     coll->src_rank = shape->src_is_root ? desc->root : -1;
     coll->dst_rank = shape->dst_is_root ? desc->root : -1;
     coll->in_where.number = 0;
-    coll->by_cma = coll->by_cells = 0;
+    coll->by_cma = coll->by_cells = coll->by_direct = 0;
 }
 
 /*

@@ -1,5 +1,6 @@
 /* exchange.c - publishing and reading through the region. See shm_coll.h. */
 #include "base/fence.h"
+#include "base/nt_copy.h"
 #include "engine/shm/shm_coll.h"
 #include "os/clock.h"
 
@@ -159,7 +160,16 @@ static void copy_own(const struct msi_shm_coll *coll, size_t at, size_t end) {
     char *to = coll->src_rank < 0 ? msi_block(&coll->out, me) : coll->out.base;
     size_t len = coll->parts ? msi_block_len(&coll->in, me) : coll->in.each;
     if (end > len) end = len;
-    if (at < end && from != to) msi_team_copy(msi_shm_team(coll), to + at, from + at, end - at);
+    if (at < end && from != to)
+        msi_team_copy(msi_shm_team(coll), to + at, from + at, end - at, coll->nt_stores);
+}
+
+/* Copies a piece of another rank's block into this rank's output. */
+static void copy_out(const struct msi_shm_coll *coll, char *to, const void *from, size_t len) {
+    if (coll->nt_stores)
+        msi_nt_copy(to, from, len);
+    else
+        memcpy(to, from, len);
 }
 
 static void copy_own_until(struct msi_shm_coll *coll, size_t end) {
@@ -286,6 +296,7 @@ static enum msi_advance meet(struct msi_shm_coll *coll, int rank) {
     if (mode == MSI_SLOT_BIG || is_in_place(mode)) coll->must_tell = true;
     if (mode == MSI_SLOT_CMA) coll->by_cma++;
     if (mode == MSI_SLOT_BIG) coll->by_cells++;
+    if (mode == MSI_SLOT_DIRECT) coll->by_direct++;
     return MSI_MOVED;
 }
 
@@ -330,7 +341,7 @@ static enum msi_advance copy_one(struct msi_shm_coll *coll, int rank) {
     if (coll->work->op.reducer)
         coll->sources[rank] = from;
     else
-        memcpy(target(coll, rank) + at, from, len);
+        copy_out(coll, target(coll, rank) + at, from, len);
     return MSI_MOVED;
 }
 
@@ -379,7 +390,7 @@ static void read_round(void *context, int part, int parts) {
         if (!direct)
             sources[rank] =
                 cell_of(coll, rank, round) + msi_shm_part(coll, rank, coll->region->rank) * coll->chunk;
-        if (!coll->work->op.reducer) memcpy(target(coll, rank) + at, sources[rank], len);
+        if (!coll->work->op.reducer) copy_out(coll, target(coll, rank) + at, sources[rank], len);
     }
     if (coll->work->op.reducer) reduce_round(coll, round, sources);
 }
@@ -471,7 +482,7 @@ static enum msi_advance advance(struct msi_shm_coll *coll) {
             !is_in_place(coll->mode) ||
             readers_reached(coll->region, coll->dst_rank, msi_rounds_done(coll->seq, MSI_ALL_ROUNDS));
         got = settled ? MSI_DONE : MSI_BLOCKED;
-        if (settled && coll->measured) msi_shm_cma_record(coll);
+        if (settled) msi_shm_end_copies(coll);
     }
     return got;
 }

@@ -78,7 +78,7 @@ void msi_shm_choose_mode(struct msi_shm_coll *coll) {
     coll->chunk = chunk_for(coll);
     const struct msi_op *op = &coll->work->op;
     msi_shm_shares_input(op, coll->region, &coll->in_where);
-    bool by_cma = msi_shm_cma_wanted(coll) && may_stay(op, coll->region, all_bytes(op, coll->region));
+    bool by_cma = msi_shm_plan_copies(coll) && may_stay(op, coll->region, all_bytes(op, coll->region));
     if (msi_shm_is_barrier(coll) || !msi_shm_publishes(coll, coll->region->rank))
         coll->mode = MSI_SLOT_NOTHING;
     else if (coll->in_where.number)

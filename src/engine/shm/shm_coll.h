@@ -35,10 +35,10 @@
 /* The state of the engine. */
 struct msi_shm {
     struct msi_native native;
-    struct msi_maps *maps;   /* of other ranks' memory */
-    struct msi_shm_cma *cma; /* NULL before the first large operation */
-    bool waits;              /* this rank has told that it waits */
-    const void *sources[];   /* by rank: used by small.c while it has the lock */
+    struct msi_maps *maps;         /* of other ranks' memory */
+    struct msi_shm_copies *copies; /* NULL before the first large operation */
+    bool waits;                    /* this rank has told that it waits */
+    const void *sources[];         /* by rank: used by small.c while it has the lock */
 };
 
 static inline struct msi_shm *msi_shm(const struct msi_comm *comm) {
@@ -87,6 +87,10 @@ struct msi_shm_coll {
     int peer;             /* how many of the source ranks this round has seen */
     int by_cells;         /* how many of them use big cells */
     int by_cma;           /* how many of them let this rank read their buffers by CMA */
+    int by_direct;        /* how many of them have mapped memory */
+    int copy_class;       /* of large blocks; -1: cells are the only method */
+    unsigned methods;     /* by which they can be copied */
+    bool nt_stores;       /* this rank copies what it reads with non-temporal stores */
     bool measured;        /* adds the time of this rank's copies to spent */
     int64_t spent;        /* nanoseconds */
     int64_t read_from;    /* when the first copy of another rank's block began */
@@ -182,16 +186,16 @@ size_t msi_shm_longest(const struct msi_shm_coll *coll);
 /* Sets mode and chunk, and in_where for MSI_SLOT_DIRECT. */
 void msi_shm_choose_mode(struct msi_shm_coll *coll);
 
-/* cma.c. Should the publishers of this operation let the others read their buffers by CMA? All ranks call it.
- * Sets measured. */
-bool msi_shm_cma_wanted(struct msi_shm_coll *coll);
+/* copies.c. Decides how large blocks are copied: sets nt_stores, measured, methods and copy_class. Returns whether
+ * the publishers let the others read their buffers by CMA. All ranks call it. */
+bool msi_shm_plan_copies(struct msi_shm_coll *coll);
 /* Reads len bytes at an offset of the input of a rank in MSI_SLOT_CMA. */
 enum msi_advance msi_shm_cma_read(struct msi_shm_coll *coll, int rank, size_t at, void *to, size_t len);
 /* Bytes that are read in one round, unless several threads read. Half of a small L2 cache. */
 enum { MSI_SHM_CMA_CHUNK = 512 << 10 };
-/* Records how long this rank copied in a measured operation. */
-void msi_shm_cma_record(const struct msi_shm_coll *coll);
-void msi_shm_cma_free(struct msi_shm_cma *cma);
+/* Called when the operation is over: records how long this rank copied, if that was measured. */
+void msi_shm_end_copies(const struct msi_shm_coll *coll);
+void msi_shm_free_copies(struct msi_shm_copies *copies);
 
 /* The address of another rank's memory; NULL if it cannot be mapped. */
 static inline void *msi_shm_map(const struct msi_shm_coll *coll, int rank, const struct msi_arena_ref *where,
