@@ -1,9 +1,10 @@
 /*
- * nt_copy.h - copies with non-temporal stores, which write whole cache lines to memory without reading them first.
+ * nt_copy.h - copies with non-temporal stores, which write whole cache lines to memory without reading them
+ * first.
  *
- * memcpy does this for single blocks that are larger than most of the cache that the processor reports. A virtual
- * machine often reports the cache of a whole socket, and an operation copies a large block in pieces. On aarch64
- * the processors detect such writes by themselves.
+ * memcpy does this for single blocks that are larger than most of the cache that the processor reports. A
+ * virtual machine often reports the cache of a whole socket, and an operation copies a large block in
+ * pieces. On aarch64 the processors detect such writes by themselves.
  */
 #ifndef MSI_BASE_NT_COPY_H
 #define MSI_BASE_NT_COPY_H

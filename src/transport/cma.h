@@ -1,6 +1,7 @@
 /*
- * cma.h - cross-memory attach: reads the memory of another process (process_vm_readv). It copies once instead of
- * twice, but in the kernel, page by page. copy_trials.h measures where that is faster than shared cells.
+ * cma.h - cross-memory attach: reads the memory of another process (process_vm_readv). It copies once
+ * instead of twice, but in the kernel, page by page. copy_trials.h measures where that is faster than shared
+ * cells.
  */
 #ifndef MSI_TRANSPORT_CMA_H
 #define MSI_TRANSPORT_CMA_H

@@ -5,9 +5,9 @@
  *   MSI_BY_NT      the same, and the second copy uses non-temporal stores (base/nt_copy.h)
  *   MSI_BY_CMA     one copy, by the kernel (cma.h)
  *
- * It depends on the machine, on the size, and on what the program leaves in the caches. So a receiver tries each
- * method a few times for each size class. Cells without NT stores also stand for memory that is mapped and read
- * in place.
+ * It depends on the machine, on the size, and on what the program leaves in the caches. So a receiver tries
+ * each method a few times for each size class. Cells without NT stores also stand for memory that is mapped
+ * and read in place.
  */
 #ifndef MSI_TRANSPORT_COPY_TRIALS_H
 #define MSI_TRANSPORT_COPY_TRIALS_H
@@ -24,7 +24,7 @@ enum msi_copy_method { MSI_BY_CELLS, MSI_BY_NT, MSI_BY_CMA, MSI_COPY_METHODS };
 #define MSI_METHOD(method) (1u << (method))
 
 enum {
-    MSI_COPY_FROM = 16 << 10, /* bytes; smaller blocks always use cells */
+    MSI_COPY_FROM = 16 << 10,    /* bytes; smaller blocks always use cells */
     MSI_COPY_NT_FROM = 48 << 20, /* bytes of a rank's output; of a smaller one the caches may keep a part */
     MSI_COPY_TRIALS = 5,  /* trials of each method before a class is decided; large classes take fewer */
     MSI_COPY_CLASSES = 7, /* each covers sizes up to four times the previous one */
@@ -45,8 +45,8 @@ struct msi_copy_trials {
 bool msi_copy_decided(const struct msi_copy_trials *trials, int class, unsigned methods);
 /* The fastest of the methods; MSI_BY_CELLS if that is not decided. */
 enum msi_copy_method msi_copy_fastest(const struct msi_copy_trials *trials, int class, unsigned methods);
-/* The method for trial number turn. Some trials in turn use the same one: the first one after a change finds the
- * caches as the other method has left them. */
+/* The method for trial number turn. Some trials in turn use the same one: the first one after a change finds
+ * the caches as the other method has left them. */
 enum msi_copy_method msi_copy_in_turn(int class, unsigned methods, unsigned turn);
 void msi_copy_add(struct msi_copy_trials *trials, int class, enum msi_copy_method method, size_t bytes,
                   int64_t nanoseconds);

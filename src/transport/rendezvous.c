@@ -22,15 +22,22 @@ void msi_rendezvous_try(struct msi_rendezvous *rendezvous) {
     if (access == MSI_CMA_ALLOWED) atomic_store_explicit(&rendezvous->own->can_read, 1, memory_order_relaxed);
 }
 
-bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send) {
-    int class = msi_copy_class(send->len);
-    if (send->done || send->len < MSI_RENDEZVOUS_FROM || rendezvous->mode == MSI_COPY_NEVER) return false;
+static bool cma_wanted(struct msi_rendezvous *rendezvous, int class) {
     const struct msi_rendezvous_side *other = rendezvous->other;
+    if (rendezvous->mode == MSI_COPY_NEVER) return false;
     if (!atomic_load_explicit(&other->can_read, memory_order_relaxed)) return false;
     if (rendezvous->mode == MSI_COPY_ALWAYS) return true;
     uint32_t result = atomic_load_explicit(&other->result[class], memory_order_relaxed);
     if (result != MSI_CMA_UNDECIDED) return result == MSI_CMA_FASTER;
     return rendezvous->undecided[class]++ / MSI_COPY_TRIALS % 2 == 0;
+}
+
+bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send,
+                           struct msi_rendezvous_offer *offer) {
+    if (send->done || send->len < MSI_RENDEZVOUS_FROM) return false;
+    *offer = (struct msi_rendezvous_offer){(uintptr_t)send->data, send->len,
+                                           msi_arena_find(send->data, send->len)};
+    return offer->where.number || cma_wanted(rendezvous, msi_copy_class(send->len));
 }
 
 /* The methods that are measured for receives of that size. */

@@ -2,8 +2,11 @@
  * rendezvous.h - large sends over shm links that bypass the ring.
  *
  * The sender puts the address of its buffer into a cell. The receiver reads the bytes from the sender's
- * memory (cma.h) and empties the cell, which completes the send. If the sender closes its link before that,
- * it may reuse the buffer, and the receiver discards what it has read.
+ * memory and empties the cell, which completes the send. If the sender closes its link before that, it may
+ * reuse the buffer, and the receiver discards what it has read.
+ *
+ * The receiver maps a buffer of mst_alloc (maps.h), which is one copy without a system call. Others it reads
+ * by CMA (cma.h), if that is possible and faster than the ring:
  *
  * Each side checks once whether it can read the peer's memory, with a random token at an address that the
  * peer publishes. The receiver measures for which sizes this is faster and publishes the result. Until then
@@ -13,6 +16,7 @@
 #ifndef MSI_TRANSPORT_RENDEZVOUS_H
 #define MSI_TRANSPORT_RENDEZVOUS_H
 
+#include "transport/arena.h"
 #include "transport/cma.h"
 #include "transport/link.h"
 
@@ -23,6 +27,7 @@ enum { MSI_RENDEZVOUS_FROM = 16 << 10 }; /* bytes; smaller sends never use a ren
 /* The content of a rendezvous cell. */
 struct msi_rendezvous_offer {
     uint64_t from, bytes;
+    struct msi_arena_ref where; /* number 0: the buffer cannot be mapped */
 };
 
 /* The state that a side publishes in the shared memory. Starts as zeros. */
@@ -56,10 +61,12 @@ void msi_rendezvous_set(struct msi_rendezvous *rendezvous, enum msi_copy_mode cm
 /* Publishes the token; once the peer has published its own, checks whether its memory is readable. */
 void msi_rendezvous_try(struct msi_rendezvous *rendezvous);
 
-/* Should this send use a rendezvous? */
-bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send);
+/* Should this send use a rendezvous? Sets *offer then. */
+bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send,
+                           struct msi_rendezvous_offer *offer);
 
-/* A large receive begins with the first byte of a send, unless that is not the first one of its cell. Sets by_nt. */
+/* A large receive begins with the first byte of a send, unless that is not the first one of its cell. Sets
+ * by_nt. */
 void msi_rendezvous_begin(struct msi_rendezvous *rendezvous, const struct msi_transfer *receive,
                           bool first_in_cell);
 /* Its last byte has come. */

@@ -6,7 +6,9 @@
 #include "base/fence.h"
 #include "base/lines.h"
 #include "base/nt_copy.h"
+#include "os/team.h"
 #include "transport/link.h"
+#include "transport/maps.h"
 #include "transport/rendezvous.h"
 #include "transport/ring.h"
 
@@ -42,9 +44,10 @@ struct shm {
     enum extent held;
     struct msi_ring_out out;
     struct msi_ring_in in;
-    size_t at, len; /* read position and length of the open cell; len 0: no cell is open */
-    bool in_peer;   /* its bytes are in the peer's memory … */
-    uint64_t from;  /* … at this address */
+    size_t at, len;                   /* read position and length of the open cell; len 0: no cell is open */
+    bool in_peer;                     /* its bytes are in the peer's memory … */
+    struct msi_rendezvous_offer from; /* … there */
+    struct msi_maps *maps;            /* of that memory; NULL before the first buffer that can be mapped */
     uint64_t offer; /* number of the cell that offers the first send for a rendezvous; 0: none */
     struct msi_rendezvous rendezvous;
     struct msi_team *team; /* reads by CMA */
@@ -115,11 +118,9 @@ static void fill_cell(struct shm *shm) {
     publish(shm, len);
 }
 
-static void send_offer(struct shm *shm) {
-    const struct msi_transfer *first = msi_link_first(&shm->link.sends);
-    struct msi_rendezvous_offer offer = {(uintptr_t)first->data, first->len};
-    memcpy(next_bytes(shm, sizeof offer), &offer, sizeof offer);
-    publish(shm, MSI_CELL_RENDEZVOUS | sizeof offer);
+static void send_offer(struct shm *shm, const struct msi_rendezvous_offer *offer) {
+    memcpy(next_bytes(shm, sizeof *offer), offer, sizeof *offer);
+    publish(shm, MSI_CELL_RENDEZVOUS | sizeof *offer);
     shm->offer = shm->out.filled;
 }
 
@@ -137,12 +138,32 @@ static bool fill_cells(struct shm *shm) {
     bool completed = shm->offer && complete_offer(shm);
     if (shm->offer) return false;
     for (; n < BURST && !shm->offer && !msi_list_empty(&shm->link.sends) && has_room(shm); n++) {
-        if (msi_rendezvous_wanted(&shm->rendezvous, msi_link_first(&shm->link.sends)))
-            send_offer(shm);
+        struct msi_rendezvous_offer offer;
+        if (msi_rendezvous_wanted(&shm->rendezvous, msi_link_first(&shm->link.sends), &offer))
+            send_offer(shm, &offer);
         else
             fill_cell(shm);
     }
     return completed || n > 0;
+}
+
+/* Where the offered bytes are mapped, n of them from position at; NULL if they are not. */
+static const char *mapped(const struct shm *shm, size_t at, size_t n) {
+    return shm->from.where.number ? msi_maps_find(shm->maps, 0, &shm->from.where, at, n) : NULL;
+}
+
+/* Maps the buffer that the peer offers. Without that, it can be read by CMA if both sides allow it. */
+static bool open_offer(struct shm *shm, const struct msi_cell *cell) {
+    memcpy(&shm->from, cell->small, sizeof shm->from);
+    if (shm->from.where.number || shm->rendezvous.tried) shm->len = shm->from.bytes;
+    if (!shm->from.where.number || shm->len == 0) return true;
+    if (!shm->maps) shm->maps = msi_maps_new(1);
+    errno = ENOMEM;
+    if (shm->maps && mapped(shm, 0, shm->len)) return true;
+    shm->from.where.number = 0;
+    if (atomic_load_explicit(&shm->rendezvous.own->can_read, memory_order_relaxed)) return true;
+    msi_link_fail(&shm->link, MST_ERR_SYSTEM, "%s", msi_maps_why());
+    return false;
 }
 
 /* Opens the next cell if none is open. Returns false if there is none. */
@@ -151,17 +172,10 @@ static bool open_cell(struct shm *shm) {
     uint32_t len;
     const struct msi_cell *cell = msi_ring_open(&shm->in, &len);
     if (!cell) return false;
-    shm->in_peer =
-        len == (MSI_CELL_RENDEZVOUS | sizeof(struct msi_rendezvous_offer)) && shm->rendezvous.tried;
-    if (shm->in_peer) {
-        struct msi_rendezvous_offer offer;
-        memcpy(&offer, cell->small, sizeof offer);
-        shm->from = offer.from;
-        shm->len = offer.bytes;
-    } else if (len <= MSI_CELL_BYTES) {
-        shm->len = len;
-    }
     shm->at = 0;
+    shm->in_peer = len == (MSI_CELL_RENDEZVOUS | sizeof(struct msi_rendezvous_offer));
+    if (shm->in_peer && !open_offer(shm, cell)) return false;
+    if (len <= MSI_CELL_BYTES) shm->len = len;
     if (shm->len) return true;
     msi_link_fail(&shm->link, MST_ERR_PROTOCOL, "the peer sent a cell of %u bytes; the limit is %d", len,
                   MSI_CELL_BYTES);
@@ -187,17 +201,23 @@ static void fail_closed(struct shm *shm) {
     msi_link_fail(&shm->link, MST_ERR_PEER_LOST, "the peer closed the link");
 }
 
-/*
- * Reads bytes from the peer's memory. Fails the link if that is impossible or the peer has closed meanwhile.
- */
+/* Reads bytes by CMA; returns false and fails the link if that is impossible. */
+static bool read_by_cma(struct shm *shm, char *to, size_t n) {
+    int error = msi_cma_read_by(shm->team, shm->rendezvous.other->token.pid, shm->from.from + shm->at, to, n);
+    if (!error) return true;
+    bool refused = error == EPERM || error == ENOMEM; /* the peer may be alive */
+    msi_link_fail(&shm->link, refused ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST,
+                  "cannot read the memory of the peer process: %s", strerror(error));
+    return false;
+}
+
+/* Reads bytes from the peer's memory. Fails the link if that is impossible or the peer has closed it. */
 static bool read_from_peer(struct shm *shm, char *to, size_t n) {
-    int error = msi_cma_read_by(shm->team, shm->rendezvous.other->token.pid, shm->from + shm->at, to, n);
-    if (error) {
-        bool refused = error == EPERM || error == ENOMEM; /* the peer may be alive */
-        msi_link_fail(&shm->link, refused ? MST_ERR_SYSTEM : MST_ERR_PEER_LOST,
-                      "cannot read the memory of the peer process: %s", strerror(error));
+    const char *from = mapped(shm, shm->at, n);
+    if (from)
+        msi_team_copy(shm->team, to, from, n, false);
+    else if (!read_by_cma(shm, to, n))
         return false;
-    }
     msi_fence_reads(); /* read the bytes before the flag: after closing, the peer may reuse its buffer */
     if (!peer_closed(shm)) return true;
     fail_closed(shm);
@@ -208,7 +228,7 @@ static bool read_from_peer(struct shm *shm, char *to, size_t n) {
 static bool take_bytes(struct shm *shm, size_t most) {
     struct msi_transfer *to = msi_link_first(&shm->link.receives);
     size_t n = msi_transfer_left(to) < most ? msi_transfer_left(to) : most;
-    bool large = to->len >= MSI_RENDEZVOUS_FROM;
+    bool large = to->len >= MSI_RENDEZVOUS_FROM && !(shm->in_peer && shm->from.where.number);
     if (large && to->done == 0) msi_rendezvous_begin(&shm->rendezvous, to, shm->at == 0);
     if (!shm->in_peer && large && shm->rendezvous.by_nt)
         msi_nt_copy(to->data + to->done, bytes_left(shm), n);
@@ -259,6 +279,7 @@ static void close_shm(struct msi_link *link) {
     /* Released to peer_closed. */
     atomic_store_explicit(&shm->rendezvous.own->closed, 1, memory_order_seq_cst);
     wake(shm);
+    msi_maps_free(shm->maps);
     free(shm);
 }
 

@@ -110,7 +110,7 @@ enum { MSI_CMA_KINDS = 16 }; /* at least the number of kinds of operations */
 /* What a rank tells the others about reading their buffers by CMA. */
 struct msi_cma_side {
     struct msi_cma_token token;
-    _Atomic uint32_t can_read;                               /* it can read the memory of all others */
+    _Atomic uint32_t can_read;                                /* it can read the memory of all others */
     _Atomic uint8_t results[MSI_CMA_KINDS][MSI_COPY_CLASSES]; /* enum msi_cma_result */
 };
 _Static_assert(ATOMIC_CHAR_LOCK_FREE == 2, "processes share these");

@@ -388,6 +388,35 @@ static void a_large_message_uses_cma_if_allowed(void **state) {
     close_ends(&ends);
 }
 
+/* A buffer of mst_alloc is mapped by the receiver, whether CMA is possible or not. */
+static void a_large_message_from_an_arena_is_mapped(void **state) {
+    (void)state;
+    enum { BYTES = 3 << 20 };
+    struct ends ends;
+    void *from = NULL;
+    char *to = malloc(BYTES);
+    assert_true(open_wide(&ends)); /* never CMA */
+    assert_status(msi_arena_alloc(BYTES, &from), MST_OK);
+    static const size_t lengths[] = {MSI_RENDEZVOUS_FROM, BYTES - 5};
+    for (size_t i = 0; i < 2; i++) {
+        struct msi_transfer send, receive[2];
+        uint64_t before = cells_used(&ends);
+        size_t n = lengths[i], half = n / 2;
+        fill((char *)from + 5, n, (unsigned)i, n);
+        memset(to, 0, BYTES);
+        msi_link_send(ends.end[0], &send, (char *)from + 5, n);
+        msi_link_receive(ends.end[1], &receive[0], to, half);
+        msi_link_receive(ends.end[1], &receive[1], to + half, n - half);
+        run_until_done(ends.end[0], ends.end[1], &receive[1]);
+        run_until_done(ends.end[1], ends.end[0], &send);
+        check_bytes(to, n, (unsigned)i, n);
+        assert_int_equal(cells_used(&ends) - before, 1);
+    }
+    assert_true(msi_arena_free(from));
+    free(to);
+    close_ends(&ends);
+}
+
 /* A container may forbid CMA: then everything uses cells. */
 static void a_large_message_uses_cells_if_cma_is_forbidden(void **state) {
     (void)state;
@@ -543,6 +572,7 @@ int main(void) {
         cmocka_unit_test(small_messages_keep_to_the_first_cells),
         cmocka_unit_test(what_is_faster_is_found_out),
         cmocka_unit_test(the_best_trial_decides),
+        cmocka_unit_test(a_large_message_from_an_arena_is_mapped),
         cmocka_unit_test(methods_take_turns),
         cmocka_unit_test(misaligned_shm_memory_is_refused),
     };

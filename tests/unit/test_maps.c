@@ -2,7 +2,7 @@
 #include "harness.h"
 
 #include "base/error.h"
-#include "engine/shm/maps.h"
+#include "transport/maps.h"
 #include "transport/arena.h"
 
 #include <muster/muster.h>

@@ -1,8 +1,8 @@
 /*
- * copies.c - how large blocks are copied: through cells, with non-temporal stores or without, or by CMA from the
- * publisher's buffer. It depends on the machine, the operation and the size which is fastest. So the ranks take
- * turns with the methods in the first operations of each size, and each rank publishes whether it wants CMA.
- * Non-temporal stores are the reader's own choice. See shm_coll.h and transport/copy_trials.h.
+ * copies.c - how large blocks are copied: through cells, with non-temporal stores or without, or by CMA from
+ * the publisher's buffer. It depends on the machine, the operation and the size which is fastest. So the
+ * ranks take turns with the methods in the first operations of each size, and each rank publishes whether it
+ * wants CMA. Non-temporal stores are the reader's own choice. See shm_coll.h and transport/copy_trials.h.
  */
 #include "base/error.h"
 #include "base/nt_copy.h"

@@ -30,7 +30,7 @@
 
 #include "comm/comm_internal.h"
 #include "engine/native.h"
-#include "engine/shm/maps.h"
+#include "transport/maps.h"
 
 /* The state of the engine. */
 struct msi_shm {
@@ -186,8 +186,8 @@ size_t msi_shm_longest(const struct msi_shm_coll *coll);
 /* Sets mode and chunk, and in_where for MSI_SLOT_DIRECT. */
 void msi_shm_choose_mode(struct msi_shm_coll *coll);
 
-/* copies.c. Decides how large blocks are copied: sets nt_stores, measured, methods and copy_class. Returns whether
- * the publishers let the others read their buffers by CMA. All ranks call it. */
+/* copies.c. Decides how large blocks are copied: sets nt_stores, measured, methods and copy_class. Returns
+ * whether the publishers let the others read their buffers by CMA. All ranks call it. */
 bool msi_shm_plan_copies(struct msi_shm_coll *coll);
 /* Reads len bytes at an offset of the input of a rank in MSI_SLOT_CMA. */
 enum msi_advance msi_shm_cma_read(struct msi_shm_coll *coll, int rank, size_t at, void *to, size_t len);

@@ -1,5 +1,5 @@
 /* maps.c - see maps.h. */
-#include "engine/shm/maps.h"
+#include "transport/maps.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 /*
- * maps.h - other ranks' memory (transport/arena.h) that a communicator has mapped. A piece stays mapped until
- * the communicator ends or the cache evicts it, so that a tensor is mapped once and not at every call. The
+ * maps.h - other ranks' memory (arena.h) that a communicator or a link has mapped. A piece stays mapped
+ * until its owner ends or the cache evicts it, so that a tensor is mapped once and not at every call. The
  * address of a piece is valid until two other pieces of its rank were looked up.
  */
-#ifndef MSI_ENGINE_SHM_MAPS_H
-#define MSI_ENGINE_SHM_MAPS_H
+#ifndef MSI_TRANSPORT_MAPS_H
+#define MSI_TRANSPORT_MAPS_H
 
 #include "transport/arena.h"
 
