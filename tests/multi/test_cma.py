@@ -27,6 +27,11 @@ class Cma(CollectiveTest):
         for cma in "2", "0":
             self.check(3, *COPIES, "all_gather", count=300007, env={"MUSTER_CMA": cma})
 
+    def test_places(self):
+        """Ranks in place publish through cells, and read the blocks of the others, which they replace."""
+        for threads in "1", "3":
+            self.run_suite(2, "--only", "places", env={**ALWAYS, "MUSTER_THREADS": threads})
+
     def test_oversubscribed(self):
         self.check(5, *COPIES)
 

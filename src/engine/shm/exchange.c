@@ -59,10 +59,17 @@ static unsigned char *cell_of(const struct msi_shm_coll *coll, int rank, uint32_
            round % cells(coll) * coll->chunk * msi_shm_blocks(coll);
 }
 
+/* Is it an all_to_all that this rank publishes through cells? In place, what this rank reads replaces its
+ * input: it must not read further than it has filled. */
+static bool fills_what_it_reads(const struct msi_shm_coll *coll) {
+    return coll->parts && coll->src_rank < 0 && !coll->work->op.reducer && coll->mode == MSI_SLOT_BIG;
+}
+
 /* Bytes of a block of len bytes that this rank moves in one round. */
 static size_t chunk_of(const struct msi_shm_coll *coll, size_t len, enum msi_slot_mode mode) {
     if (mode == MSI_SLOT_BIG || mode == MSI_SLOT_DIRECT) return coll->chunk;
-    return mode == MSI_SLOT_CMA && !msi_shm_team(coll) ? MSI_SHM_CMA_CHUNK : len;
+    if (mode != MSI_SLOT_CMA) return len;
+    return fills_what_it_reads(coll) ? coll->chunk : msi_shm_team(coll) ? len : MSI_SHM_CMA_CHUNK;
 }
 
 static uint32_t rounds_for(const struct msi_shm_coll *coll, size_t len, enum msi_slot_mode mode) {
@@ -423,10 +430,9 @@ static enum msi_advance drain_round(struct msi_shm_coll *coll) {
     return end_rounds(coll, 1);
 }
 
-/* How many rounds this rank may read: an all_to_all in place overwrites the rounds that it has not filled. */
+/* How many rounds this rank may read. */
 static uint32_t readable(const struct msi_shm_coll *coll) {
-    bool all_to_all = coll->parts && coll->src_rank < 0 && !coll->work->op.reducer;
-    bool limited = all_to_all && coll->mode == MSI_SLOT_BIG && coll->filled < coll->rounds;
+    bool limited = fills_what_it_reads(coll) && coll->filled < coll->rounds;
     uint32_t end = limited && coll->filled < coll->to_drain ? coll->filled : coll->to_drain;
     return end > coll->drained ? end - coll->drained : 0;
 }
@@ -435,6 +441,7 @@ static uint32_t readable(const struct msi_shm_coll *coll) {
 static enum msi_advance drain_rounds(struct msi_shm_coll *coll) {
     uint32_t n = coll->drained ? batch(coll, readable(coll)) : 1;
     if (n == 0) return MSI_BLOCKED;
+    if (coll->by_cma) n = 1; /* its reads have a team of their own */
     for (int i = 1; n > 1 && i <= n_sources(coll); i++)
         while (n > 1 && !has_filled(coll, source_rank(coll, i), coll->drained + n - 1)) n--;
     if (n < 2) return drain_round(coll);

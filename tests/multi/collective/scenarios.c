@@ -345,12 +345,31 @@ static void early_after_uneven(void) {
     mst_free(out);
 }
 
+/* Some ranks call all_to_all in place and others do not. Each block has several rounds. */
+static void places(void) {
+    enum { MOST = 8, COUNT = 40000, ROUNDS_OF_EACH = 6 };
+    size_t n = (size_t)suite.size, me = (size_t)suite.me;
+    if (n > MOST) return;
+    int32_t *out = malloc(n * COUNT * sizeof *out), *in = malloc(n * COUNT * sizeof *in);
+    REQUIRE(out && in);
+    for (size_t round = 0; round < ROUNDS_OF_EACH; round++) {
+        int32_t *from = (me + round) % 2 ? in : out;
+        for (size_t i = 0; i < n * COUNT; i++) from[i] = (int32_t)(me * n * COUNT + i);
+        EXPECT_OK(mst_all_to_all_single(out, from, COUNT, MST_I32, .timeout_ms = TIMEOUT_MS));
+        for (size_t i = 0; i < n * COUNT; i++)
+            REQUIRE(out[i] == (int32_t)(i / COUNT * n * COUNT + me * COUNT + i % COUNT));
+    }
+    free(in);
+    free(out);
+}
+
 static const struct {
     const char *name;
     void (*body)(void);
 } scenarios[] = {{"names", names},
                  {"memory", memory},
                  {"early_after_uneven", early_after_uneven},
+                 {"places", places},
                  {"barriers", barriers},
                  {"mixed", mixed},
                  {"many", many_works},
