@@ -38,9 +38,9 @@ extern "C" {
 /*
  * FlexLLMGen's initialization: opens the default world at tcp://head_ip:port, creates the pair groups (i,
  * (i+1) mod world_size), and suppresses the output of all ranks but 0 (mst_suppress_output). comm_device is
- * "cpu" (native) or "gpu" (nccl on GPU local_rank, unless MUSTER_CUDA_DEVICE names another). Blocks until all
- * ranks have joined. A repeated call with the same world does nothing. If it fails on a rank, all ranks must
- * destroy the world before a retry.
+ * "cpu" (native) or "gpu" (nccl, on the GPU of the buffer of a group's first call, or GPU local_rank if it
+ * has none, unless MUSTER_CUDA_DEVICE names another). Blocks until all ranks have joined. A repeated call
+ * with the same world does nothing. If it fails on a rank, all ranks must destroy the world before a retry.
  */
 mst_status mst_initialize_distributed(const char *head_ip, int port, int world_size, int rank, int local_rank,
                                       const char *comm_device);
