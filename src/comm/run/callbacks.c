@@ -81,9 +81,9 @@ static void hand_out(void *context) {
     msi_comm_hand_out(out->comm, out->ended->failure.status);
 }
 
-/* Under the lock, which is released meanwhile: tells the other ranks of a failure, or of a success after one,
- * before callbacks tell the program, which may end because of it. As msi_one_finish: the program need not
- * wait. */
+/* Under the lock, which is released meanwhile: tells the other ranks of a failure, or of a success after one.
+ * That is done before the callbacks, because the program may end after them. msi_one_finish does the same for
+ * a program that waits. */
 static void tell_others(struct msi_comm *comm, const struct ended *ended) {
     if (ended->failure.status == MST_OK && !ended->after_failure) return;
     if (ended->failure.status != MST_OK) comm->hooks.reported(comm->hooks.context, ended->failure.global);

@@ -28,7 +28,7 @@ enum {
      * sleeps are short. */
     HELP_NS = 50000000,
     NAP_NS = 100000,
-    LONG_NAP_NS = 1000000, /* nobody waits */
+    LONG_NAP_NS = 1000000, /* if no thread of the program waits */
     /* An engine with a descriptor has threads of its own, which need the processor. */
     WOKEN_NS = 20000,
     SPIN_NS = 10000, /* before the thread yields, if the clock measures the wait */
@@ -420,7 +420,7 @@ static int64_t yield_ns(const struct msi_comm *comm, int64_t now) {
     return now < comm->waiting.crowded_until ? 0 : YIELD_NS;
 }
 
-/* Does nobody wait for what is under way, on streams of the program? */
+/* Is everything under way on streams of the program, without a thread that waits for it? */
 static bool is_unattended(struct msi_comm *comm) {
     for (const struct mst_work *work = NULL; (work = msi_comm_next_active(comm, work));)
         if (!work->enqueued || work->awaited) return false;
