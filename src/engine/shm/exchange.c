@@ -408,7 +408,7 @@ static enum msi_advance end_rounds(struct msi_shm_coll *coll, uint32_t n) {
     coll->drained += n;
     coll->peer = 1;
     bool all = coll->drained >= coll->to_drain;
-    if (coll->must_tell && (all || coll->by_cells)) /* only who fills cells waits for single rounds */
+    if (coll->must_tell && (all || coll->by_cells)) /* only ranks that fill cells wait for single rounds */
         msi_shm_region_post(coll->region, &msi_shm_region_own(coll->region)->drained,
                             msi_rounds_done(coll->seq, all ? MSI_ALL_ROUNDS : coll->drained));
     return MSI_MOVED;
