@@ -84,10 +84,16 @@ static void read_report(struct msi_net *net, struct mst_work *work) {
     work->fault.why = msi_net_find_difference(net, work, c->culprit, &h);
 }
 
-/* The first link that has failed; -1: none. */
+/* A rank whose link has failed, of those that this round or a later one needs; -1: none. A rank of an earlier
+ * round may have done its part of the call, and left. */
 static int find_failed(const struct msi_net *net) {
-    for (int r = 0; r < msi_net_comm(net)->size; r++)
-        if (net->peers[r].compares && net->peers[r].w.link->status != MST_OK) return r;
+    const struct msi_comparison *c = &net->comparison;
+    for (int distance = c->distance; distance < msi_net_comm(net)->size; distance *= 2) {
+        bool now = distance == c->distance;
+        int to = rank_at(net, distance), from = rank_at(net, -distance);
+        if (!(now && msi_transfer_done(&c->to)) && net->peers[to].w.link->status != MST_OK) return to;
+        if (!(now && msi_transfer_done(&c->rest)) && net->peers[from].w.link->status != MST_OK) return from;
+    }
     return -1;
 }
 
