@@ -1,6 +1,6 @@
 """A scanner opens many connections to every port of a running job: calls stay fast, and memory stays bounded.
 
-The scanner speaks HTTP, TLS, SSH, garbage, half messages and single bytes. It takes a part of the machine itself, so calls
+The scanner speaks HTTP, TLS, SSH, garbage, half messages, hellos with and without a secret, and single bytes. It takes a part of the machine itself, so calls
 are compared with those while the same scanner works on other ports. SCANNER_SECONDS=60 scans for longer.
 """
 
@@ -24,7 +24,7 @@ GROWTH_KIB = 4096
 PAYLOADS = (
     b"", b"\0", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
     b"SSH-2.0-OpenSSH_9.6\r\n", os.urandom(4096), b"\0\xce\xf7\x85\x3c\x11", b"\xa5muster\n" + bytes(20),
-    b"\xa5muster\n\1\1\1\0" + os.urandom(104),
+    b"\xa5muster\n\1\1\1\0" + os.urandom(104), b"\xa5muster\n\1\1\0\0" + os.urandom(104), b"\xa5muster\n\1\2\0\0" + os.urandom(104),
 )  # fmt: skip
 
 
