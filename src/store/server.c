@@ -18,6 +18,7 @@
 
 enum { SWEEPS = 16, SWEEP_FROM = 8 };
 enum { REJECTED_MS = 1000 }; /* in which a rejected client tries again */
+enum { ACCEPTS = 64 };       /* before the clients are served again, also if others keep connecting */
 
 static int open_spare(void) {
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -72,7 +73,7 @@ static void on_client(struct msi_source *source, uint32_t events) {
     struct msi_server *server = msi_container(source, struct msi_listening, source)->server;
     (void)events;
     msi_server_has_reserve(server);
-    for (;;) {
+    for (int i = 0; i < ACCEPTS; i++) {
         int fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0 && !msi_socket_is_same_user(fd)) {
             msi_warn_once(store, "rejected a process of another user on the Unix socket of the store");

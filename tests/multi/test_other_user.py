@@ -64,6 +64,22 @@ CONNECT = """
         print(s.recv(100).decode(), end="")
 """
 
+# Connects to the Unix socket of a store without an end.
+FLOOD = """
+    import socket, time
+    print("begins", flush=True)
+    end = time.monotonic() + {limit}
+    while time.monotonic() < end:
+        for i in range(100):
+            s = socket.socket(socket.AF_UNIX)
+            s.setblocking(False)
+            try:
+                s.connect("\\0muster-store {address}")
+            except OSError:
+                pass
+            s.close()
+"""
+
 # Tries everything in /proc, ptrace, signals and priorities; prints what succeeded.
 PROC = """
     import ctypes, os, signal
@@ -267,6 +283,19 @@ class OtherUser(RanksTest):
         self.assertEqual(self.attack(FILES, roots=[traces, logs], paths=paths), f"tried {2 * (1 + len(paths))}\n")
         for path in [traces, logs, *paths]:
             self.assertEqual(mode(path), 0o700 if os.path.isdir(path) else 0o600, path)
+
+    def test_flooded_socket(self):
+        """Another user connects to the Unix socket of the store all the time: members are served, there and over TCP."""
+        _, port = self.serve()
+        address = re.search(rf"@muster-store (\S+ {port})\n", pathlib.Path("/proc/net/unix").read_text())[1]
+        attackers = [self.attacker(FLOOD, address=address, limit=2 * DEADLINE) for _ in range(3)]
+        for attacker in attackers:
+            self.assertEqual(attacker.line(), "begins")
+        for env in ({}, {"MUSTER_STORE_LOCAL": 0}) * 2:
+            status, _ = self.run_tool("store", "set", "--port", port, "--timeout", DEADLINE / 2, "key", "value", env=env)
+            self.assertEqual(status, 0, env)
+        for attacker in attackers:
+            attacker.kill()
 
     def squat(self, make):
         """Another user makes a name in the shared directory."""
