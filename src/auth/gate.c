@@ -1,6 +1,10 @@
 /*
  * gate.c - see gate.h. An epoll descriptor watches the listening sockets, the slots and a timer. While no
  * slot can be freed for a new connection, the listening sockets are not watched.
+ *
+ * A member that connects waits behind all connections that came before it. So that their number stays small,
+ * those of a suspect address have less time: one of its connections was closed because others waited, and
+ * none has authenticated since. If very many wait, they have none.
  */
 #include "auth/gate.h"
 #include "base/error.h"
@@ -10,6 +14,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +30,15 @@ enum {
     EVENTS = MSI_GATE_SLOTS + LISTENERS + 1,
     ACCEPTS = MSI_GATE_SLOTS, /* in a round */
     ROUNDS = 16,
-    /* Before another connection may take its slot: without a byte, and after it has sent some. A member sends
-     * its hello as soon as it is connected. */
+    /* Before another connection may take its slot: without a complete hello, with it from a suspect address,
+     * and with it. A member sends its hello as soon as it is connected. */
     SILENT_MS = 20,
+    SUSPECT_MS = 50,
     PROMPT_MS = 250,
+    QUEUE = 1024, /* connections that may wait to be accepted; with more the suspect ones are closed */
+    ORIGIN = 16,  /* bytes of an address */
+    SUSPECTS = 64,
+    SUSPECTED_MS = 1000,
 };
 
 struct slot {
@@ -36,8 +46,13 @@ struct slot {
     bool begun;    /* the handshake; else its first byte is awaited */
     int64_t since; /* on msi_now's clock */
     uint32_t events;
-    uint8_t from[16]; /* the address */
+    uint8_t from[ORIGIN];
     struct msi_auth_conn conn;
+};
+
+struct suspect {
+    uint8_t from[ORIGIN];
+    int64_t until; /* on msi_now's clock; 0: free */
 };
 
 struct msi_gate {
@@ -49,7 +64,31 @@ struct msi_gate {
     uint64_t refused;
     int n; /* slots in use */
     struct slot slots[MSI_GATE_SLOTS];
+    struct suspect suspects[SUSPECTS];
 };
+
+static struct suspect *find_suspect(struct msi_gate *gate, const uint8_t from[ORIGIN], int64_t now) {
+    for (int i = 0; i < SUSPECTS; i++)
+        if (gate->suspects[i].until > now && !memcmp(gate->suspects[i].from, from, ORIGIN))
+            return &gate->suspects[i];
+    return NULL;
+}
+
+/* In place of the one that is the first to be forgotten, unless it is known. */
+static void suspect(struct msi_gate *gate, const uint8_t from[ORIGIN]) {
+    int64_t now = msi_now();
+    struct suspect *to = find_suspect(gate, from, now), *first = gate->suspects;
+    for (int i = 1; i < SUSPECTS; i++)
+        if (gate->suspects[i].until < first->until) first = &gate->suspects[i];
+    if (!to) to = first;
+    memcpy(to->from, from, ORIGIN);
+    to->until = now + SUSPECTED_MS * INT64_C(1000000);
+}
+
+static void trust(struct msi_gate *gate, const uint8_t from[ORIGIN]) {
+    struct suspect *known = find_suspect(gate, from, msi_now());
+    if (known) known->until = 0;
+}
 
 static void unwatch(struct msi_gate *gate, struct slot *slot) {
     /* If a forked child has the socket too, closing it does not remove it from the epoll descriptor. */
@@ -71,6 +110,7 @@ static void refuse(struct msi_gate *gate, struct slot *slot, const char *why) {
 static void admit(struct msi_gate *gate, struct slot *slot) {
     enum { CONTEXT_AT = MSI_AUTH_HELLO - MSI_AUTH_CONTEXT_BYTES };
     struct msi_stream stream = slot->begun ? msi_auth_take(&slot->conn) : (struct msi_stream){.fd = slot->fd};
+    if (slot->begun) trust(gate, slot->from);
     unwatch(gate, slot);
     gate->config.admit(gate->config.context, stream,
                        slot->begun ? slot->conn.handshake.hello + CONTEXT_AT : NULL);
@@ -139,10 +179,10 @@ static void advance(struct msi_gate *gate, struct slot *slot) {
     }
 }
 
-static int count_from(const struct msi_gate *gate, const uint8_t from[16]) {
+static int count_from(const struct msi_gate *gate, const uint8_t from[ORIGIN]) {
     int n = 0;
     for (int i = 0; i < MSI_GATE_SLOTS; i++)
-        n += gate->slots[i].fd >= 0 && !memcmp(gate->slots[i].from, from, 16);
+        n += gate->slots[i].fd >= 0 && !memcmp(gate->slots[i].from, from, ORIGIN);
     return n;
 }
 
@@ -156,11 +196,25 @@ static bool is_stranger(const struct msi_gate *gate, const struct slot *slot) {
     return slot->fd >= 0 && !is_member(slot) && (slot->begun || !gate->config.open);
 }
 
-static bool may_evict(const struct slot *slot, int64_t now) {
-    const struct msi_handshake *h = &slot->conn.handshake;
-    bool silent = !slot->begun || (h->in_at == 0 && h->out_most == 0);
-    return slot->fd >= 0 && !is_member(slot) &&
-           now - slot->since >= (silent ? SILENT_MS : PROMPT_MS) * INT64_C(1000000);
+/* Do so many connections wait to be accepted that the kernel may soon drop those of members? */
+static bool is_pressed(const struct msi_gate *gate) {
+    for (int i = 0; i < gate->n_listeners; i++) {
+        struct tcp_info info = {0};
+        socklen_t len = sizeof info;
+        /* Of a listening socket, tcpi_unacked is the number of those that wait. */
+        if (!getsockopt(gate->listeners[i], IPPROTO_TCP, TCP_INFO, &info, &len) && info.tcpi_unacked > QUEUE)
+            return true;
+    }
+    return false;
+}
+
+/* May another connection take the slot? pressed: many wait. */
+static bool may_evict(struct msi_gate *gate, const struct slot *slot, int64_t now, bool pressed) {
+    if (slot->fd < 0 || is_member(slot)) return false;
+    bool silent = !slot->begun || slot->conn.handshake.out_most == 0;
+    bool suspected = find_suspect(gate, slot->from, now) != NULL;
+    int limit = silent ? SILENT_MS : suspected ? SUSPECT_MS : PROMPT_MS;
+    return now - slot->since >= (suspected && pressed ? 0 : limit * INT64_C(1000000));
 }
 
 /* Of those that may be closed, the oldest of the address that has most slots. */
@@ -168,9 +222,10 @@ static struct slot *find_victim(struct msi_gate *gate, bool any) {
     struct slot *found = NULL;
     int most = 0;
     int64_t now = msi_now();
+    bool pressed = !any && is_pressed(gate);
     for (int i = 0; i < MSI_GATE_SLOTS; i++) {
         struct slot *slot = &gate->slots[i];
-        if (any ? !is_stranger(gate, slot) : !may_evict(slot, now)) continue;
+        if (any ? !is_stranger(gate, slot) : !may_evict(gate, slot, now, pressed)) continue;
         int n = count_from(gate, slot->from);
         if (found && (n < most || (n == most && found->since <= slot->since))) continue;
         found = slot;
@@ -182,7 +237,10 @@ static struct slot *find_victim(struct msi_gate *gate, bool any) {
 /* Is there a slot for a further connection? Frees one if it may. */
 static bool make_space(struct msi_gate *gate) {
     struct slot *victim = gate->n < MSI_GATE_SLOTS ? NULL : find_victim(gate, false);
-    if (victim) end_slot(gate, victim, "others wait");
+    if (victim) {
+        suspect(gate, victim->from);
+        end_slot(gate, victim, "others wait");
+    }
     return gate->n < MSI_GATE_SLOTS;
 }
 
@@ -195,14 +253,23 @@ static void watch_listeners(struct msi_gate *gate, bool on) {
     gate->paused = !on;
 }
 
+/* The address. Of IPv6, where a host elsewhere may have very many of them, its network. */
+static void find_origin(int fd, const struct sockaddr_storage *from, uint8_t out[ORIGIN]) {
+    enum { NETWORK = 8 };
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)from)->sin6_addr;
+    struct msi_socket_end own;
+    memset(out, 0, ORIGIN);
+    if (from->ss_family == AF_INET)
+        memcpy(out, &((const struct sockaddr_in *)from)->sin_addr, sizeof(struct in_addr));
+    else if (msi_socket_end(fd, false, &own))
+        memcpy(out, six, memcmp(six, own.address, NETWORK) == 0 ? ORIGIN : NETWORK);
+}
+
 static void add(struct msi_gate *gate, int fd, const struct sockaddr_storage *from) {
     struct slot *slot = gate->slots;
     while (slot->fd >= 0) slot++; /* make_space has found one */
     *slot = (struct slot){.fd = fd, .since = msi_now(), .events = EPOLLIN};
-    if (from->ss_family == AF_INET6)
-        memcpy(slot->from, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
-    else
-        memcpy(slot->from, &((const struct sockaddr_in *)from)->sin_addr, 4);
+    find_origin(fd, from, slot->from);
     gate->n++;
     msi_socket_tune(fd);
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)(slot - gate->slots)};
