@@ -69,15 +69,18 @@ bool msi_is_foreign_in_shared_dir(const char *path) {
 
 bool msi_directory_is_foreign(const char *path) {
     char directory[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    if (!slash || slash == path || slash - path >= PATH_MAX) return false;
-    memcpy(directory, path, (size_t)(slash - path));
-    directory[slash - path] = '\0';
-    return msi_is_foreign_in_shared_dir(directory);
+    for (size_t i = 1; path[0] && path[i] && i < sizeof directory; i++) {
+        if (path[i] != '/') continue;
+        memcpy(directory, path, i);
+        directory[i] = '\0';
+        if (msi_is_foreign_in_shared_dir(directory)) return true;
+    }
+    return false;
 }
 
 int msi_make_directory(const char *path) {
     struct stat info;
+    if (msi_directory_is_foreign(path)) return EPERM;
     if (mkdir(path, 0700) == 0) return 0;
     if (errno != EEXIST) return errno;
     if (msi_is_foreign_in_shared_dir(path)) return EPERM;

@@ -312,15 +312,16 @@ class OtherUser(RanksTest):
         yield self.squat(lambda path: os.symlink(own, path)), ("another user", "Permission denied", "Too many")
 
     def test_squatted_directories(self):
-        """A directory or a link of another user in a directory such as /tmp: not used, and the message says why."""
+        """A directory or a link of another user in a directory such as /tmp, and a path through it: not used, and the message says why."""
         for option, environment in (("--trace", False), ("--log-dir", False), ("MUSTER_TRACE", True)):
             for path, _ in self.squats():
-                extra = ["--tee", "3"] if option == "--log-dir" else []
-                job = self.job(env={option: path}) if environment else self.job(option, path, *extra)
-                status, out = job.finish()
-                self.assertNotEqual(status, 0, (option, path, out))
-                self.assertIn("belongs to another user", out, (option, path))
-                self.assertEqual(os.listdir(path), [], (option, path))
+                for target in (path, os.path.join(path, "sub"), os.path.join(path, "sub", "sub")):
+                    extra = ["--tee", "3"] if option == "--log-dir" else []
+                    job = self.job(env={option: target}) if environment else self.job(option, target, *extra)
+                    status, out = job.finish()
+                    self.assertNotEqual(status, 0, (option, target, out))
+                    self.assertIn("belongs to another user", out, (option, target))
+                    self.assertEqual(os.listdir(path), [], (option, target))
 
     def test_file_store(self):
         """Files, links and FIFOs of another user in place of a file store: not used. A running store: not reachable."""
