@@ -29,7 +29,7 @@ enum {
     LISTENER,
     EVENTS = MSI_GATE_SLOTS + LISTENERS + 1,
     ACCEPTS = MSI_GATE_SLOTS, /* in a round */
-    ROUNDS = 16,
+    ROUNDS = 2,               /* then the owner does its other work, also if more connections wait */
     /* Before another connection may take its slot: without a complete hello, with it from a suspect address,
      * and with it. A member sends its hello as soon as it is connected. */
     SILENT_MS = 20,
@@ -208,28 +208,42 @@ static bool is_pressed(const struct msi_gate *gate) {
     return false;
 }
 
+/* What is known about an address. */
+struct origin {
+    const uint8_t *from; /* NULL: none yet */
+    int slots;
+    bool suspect;
+};
+
+/* Most slots have the address of the one before when there is a flood. */
+static void look_up(struct msi_gate *gate, const uint8_t from[ORIGIN], int64_t now, struct origin *origin) {
+    if (origin->from && !memcmp(origin->from, from, ORIGIN)) return;
+    *origin = (struct origin){from, count_from(gate, from), find_suspect(gate, from, now) != NULL};
+}
+
 /* May another connection take the slot? pressed: many wait. */
-static bool may_evict(struct msi_gate *gate, const struct slot *slot, int64_t now, bool pressed) {
-    if (slot->fd < 0 || is_member(slot)) return false;
+static bool may_evict(const struct slot *slot, const struct origin *origin, int64_t now, bool pressed) {
     bool silent = !slot->begun || slot->conn.handshake.out_most == 0;
-    bool suspected = find_suspect(gate, slot->from, now) != NULL;
-    int limit = silent ? SILENT_MS : suspected ? SUSPECT_MS : PROMPT_MS;
-    return now - slot->since >= (suspected && pressed ? 0 : limit * INT64_C(1000000));
+    int limit = silent ? SILENT_MS : origin->suspect ? SUSPECT_MS : PROMPT_MS;
+    return !is_member(slot) &&
+           now - slot->since >= (origin->suspect && pressed ? 0 : limit * INT64_C(1000000));
 }
 
 /* Of those that may be closed, the oldest of the address that has most slots. */
 static struct slot *find_victim(struct msi_gate *gate, bool any) {
     struct slot *found = NULL;
+    struct origin origin = {0};
     int most = 0;
     int64_t now = msi_now();
     bool pressed = !any && is_pressed(gate);
     for (int i = 0; i < MSI_GATE_SLOTS; i++) {
         struct slot *slot = &gate->slots[i];
-        if (any ? !is_stranger(gate, slot) : !may_evict(gate, slot, now, pressed)) continue;
-        int n = count_from(gate, slot->from);
-        if (found && (n < most || (n == most && found->since <= slot->since))) continue;
+        if (slot->fd < 0) continue;
+        look_up(gate, slot->from, now, &origin);
+        if (any ? !is_stranger(gate, slot) : !may_evict(slot, &origin, now, pressed)) continue;
+        if (found && (origin.slots < most || (origin.slots == most && found->since <= slot->since))) continue;
         found = slot;
-        most = n;
+        most = origin.slots;
     }
     return found;
 }
