@@ -69,11 +69,13 @@ bool msi_is_foreign_in_shared_dir(const char *path) {
 
 bool msi_directory_is_foreign(const char *path) {
     char directory[PATH_MAX];
-    for (size_t i = 1; path[0] && path[i] && i < sizeof directory; i++) {
-        if (path[i] != '/') continue;
-        memcpy(directory, path, i);
-        directory[i] = '\0';
+    struct stat info;
+    if (strlen(path) >= sizeof directory) return false;
+    strcpy(directory, path);
+    for (char *slash; (slash = strrchr(directory, '/')) && slash != directory;) {
+        *slash = '\0';
         if (msi_is_foreign_in_shared_dir(directory)) return true;
+        if (!lstat(directory, &info) && info.st_uid == geteuid()) return false;
     }
     return false;
 }

@@ -29,12 +29,12 @@ int msi_read_all(int fd, size_t most, int64_t deadline, struct msi_buf *to);
  * write, such as /tmp?
  */
 bool msi_is_foreign_in_shared_dir(const char *path);
-/* Is one of the directories on the path to this file such a directory? */
+/* Is the directory of this file such a directory, or one above it, below the last one of this user? */
 bool msi_directory_is_foreign(const char *path);
 
 /*
  * Creates a directory of mode 0700. Returns 0 if it is there then, or an errno: ENOTDIR if there is another
- * file, EPERM if it or one on the path to it msi_is_foreign_in_shared_dir.
+ * file, EPERM if msi_is_foreign_in_shared_dir or msi_directory_is_foreign.
  */
 int msi_make_directory(const char *path);
 
