@@ -1,4 +1,4 @@
-/* test_same_user.c - whose is the other end of a connection: the same answers from the kernel and its tables. */
+/* test_same_user.c - whose is the other end of a connection: the kernel and its tables answer alike. */
 #include "harness.h"
 
 #include "os/socket.h"
@@ -39,7 +39,7 @@ static union address make_address(const char *host, uint16_t port, socklen_t *le
     return a;
 }
 
-/* Connects from one address to another; false: this machine does not have it. As that user, if it is not 0. */
+/* Connects from one address to another; false: this machine does not have it. */
 static bool open_pair(const char *from, const char *to, const char *listen_at, struct pair *p) {
     socklen_t len;
     union address a = make_address(listen_at, 0, &len);
@@ -130,8 +130,7 @@ static bool deny_netlink(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                 offsetof(struct seccomp_data, args)), /* little endian: its low half */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)), /* the low half */
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
