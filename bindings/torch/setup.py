@@ -4,10 +4,26 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
-import torch
-from setuptools import setup
-from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+def find_torch():
+    """pip builds in an environment of its own, where torch is missing: adds the folders of the one that it installs into."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        outer = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
+        command = [sys.executable, "-c", "import torch, sys; print(*sys.path, sep='\\n')"]
+        found = subprocess.run(command, env=outer, cwd=os.sep, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if found.returncode:
+            sys.exit("muster_torch is built against the installed torch, and there is none: install torch first. Tools other than pip may need --no-build-isolation.")
+        sys.path += [folder for folder in found.stdout.splitlines() if folder and folder not in sys.path]
+
+
+find_torch()
+import torch  # noqa: E402
+from setuptools import setup  # noqa: E402
+from torch.utils.cpp_extension import BuildExtension, CppExtension  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -69,5 +85,6 @@ setup(
         )
     ],
     cmdclass={"build_ext": Build},
+    options={"build": {"build_base": f"build/torch-{torch.__version__}"}},  # what was built for another torch is of no use
     entry_points={GROUP: ["muster = muster_torch:register"]},
 )

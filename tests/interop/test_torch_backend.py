@@ -3,12 +3,14 @@
 Built and run with every torch at hand that it supports. MUSTER_TORCH_PYTHON names interpreters to try beside the usual ones.
 """
 
+import pathlib
 import re
 import shutil
+import tempfile
 
 from harness import MUSTER, PROGRAMS, Process
 from torch_backends import BINDING, TORCHES, BackendRanksTest, run
-from torch_support import environment
+from torch_support import BUILD, environment
 
 PARTS = (
     "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
@@ -42,6 +44,36 @@ class BackendTest(BackendRanksTest):
                     with self.subTest(torch=torch.version, hosts=hosts, in_c=in_c):
                         for status, out in self.ranks(torch, 4, "mixed.py", hosts=hosts, in_c=in_c):
                             self.assertEqual((status, out.splitlines()[-1:]), (0, ["right"]), out)
+
+    def build_output(self, torch, *command, **env):
+        """What a command writes in the folder of setup.py; the library is built."""
+        env = {**environment(), "MUSTER_ARCHIVE": str(BUILD.resolve() / "lib/libmuster.a"), **env}
+        status, out = Process(self.popen(torch.python, "-B", *command, cwd=BINDING, env=env)).finish()
+        self.assertEqual(status, 0, out)
+        return out.splitlines()[-1]
+
+    def test_build_without_torch(self):
+        """pip builds in an environment of its own, without torch: setup.py finds the torch of the environment that pip installs into."""
+        for torch in TORCHES:
+            isolated = pathlib.Path(tempfile.mkdtemp())
+            self.addCleanup(shutil.rmtree, isolated)
+            packages = self.build_output(torch, "-c", "import os, setuptools; print(os.path.dirname(os.path.dirname(setuptools.__file__)))")
+            for name in ("setuptools", "_distutils_hack", "pkg_resources"):
+                (isolated / name).symlink_to(pathlib.Path(packages) / name)
+            (isolated / "sitecustomize.py").write_text("import sys; sys.path = [path for path in sys.path if '-packages' not in path]\n")
+            env = {"PYTHONPATH": str(isolated), "PYTHONNOUSERSITE": "1"}
+            with self.subTest(torch=torch.version):
+                shown = "import importlib.util; print(importlib.util.find_spec('torch'))"
+                self.assertEqual(self.build_output(torch, "-c", shown, **env), "None")
+                self.assertEqual(self.build_output(torch, "setup.py", "--version", **env), "0.2.0")
+
+    def test_build_folder(self):
+        """Each torch has its own: pip would install what is there, although it was built for another one."""
+        shown = "import setuptools; from distutils.core import run_setup; build = run_setup('setup.py', stop_after='commandline').get_command_obj('build'); "
+        shown += "build.ensure_finalized(); print(build.build_lib)"
+        for torch in TORCHES:
+            with self.subTest(torch=torch.version):
+                self.assertIn(torch.version, self.build_output(torch, "-c", shown))
 
     def launched(self, torch, *command):
         for holder in self.reserved:
