@@ -29,7 +29,7 @@ static void note_gone(struct msi_world *world, int rank, int order) {
     bool earlier = order == REPLACED ? lost->order > REPLACED : lost->order == IMPLIED && order == NOTED;
     if (!lost->order || earlier) {
         if (order == NOTED) order += world->noted++;
-        *lost = (struct msi_lost_rank){'D', order, silent, lost->cause};
+        *lost = (struct msi_lost_rank){'D', order, silent, lost->cause, false};
     }
     pthread_mutex_unlock(&world->lock);
 }
@@ -169,6 +169,7 @@ static mst_status say_lost(void *context, int rank, bool only_it) {
         note_gone(group->world, global, NOTED);
     char how = how_gone(group, rank);
     pthread_mutex_lock(&group->world->lock);
+    group->world->lost_ranks[global].failed = true;
     bool is_news = group->reported && group->lost != global && how == 'D';
     pthread_mutex_unlock(&group->world->lock);
     mst_status st = only_it && is_news ? MST_OK : msi_group_say_first_lost(group, global);

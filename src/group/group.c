@@ -295,8 +295,8 @@ mst_status msi_world_read_events(struct msi_world *world, const struct msi_wait 
             if (event.rank == world->rank)
                 world->excluded |= event.kind == 'D';
             else if (event.rank < world->size && !world->lost_ranks[event.rank].order)
-                world->lost_ranks[event.rank] = (struct msi_lost_rank){event.kind, order, event.silent,
-                                                                       world->lost_ranks[event.rank].cause};
+                world->lost_ranks[event.rank] = (struct msi_lost_rank){
+                    event.kind, order, event.silent, world->lost_ranks[event.rank].cause, false};
         }
         world->events_seen = (int64_t)events.n;
         pthread_mutex_unlock(&world->lock);

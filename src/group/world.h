@@ -30,6 +30,7 @@ struct msi_lost_rank {
     int order;   /* 1 for the first lost rank of the world; 0: not lost */
     bool silent; /* died: its host does not answer */
     int cause;   /* 1 + the rank because of which it has ended; 0: not known */
+    bool failed; /* a call of this rank has failed because of it; the store need not report it */
 };
 
 struct msi_world {

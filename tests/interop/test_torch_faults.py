@@ -25,7 +25,7 @@ class FaultsTest(BackendRanksTest):
         for torch in TORCHES:
             with self.subTest(torch=torch.version):
                 # Between hosts PyTorch's store does not tell who died, so a rank needs a connection to notice it.
-                for case in ("killed", "killed_during_a_work", "left_without_destroy", *(["killed_sender"] if not self.hosts else [])):
+                for case in ("killed", "killed_before_the_end", "killed_during_a_work", "left_without_destroy", *(["killed_sender"] if not self.hosts else [])):
                     self.faults(torch, case, *died, victim=1)
                 self.faults(torch, "different_sizes", r"all_reduce of [456] f32.*all_reduce of [456] f32", "the calls differ")
                 self.faults(torch, "rejected", "mst_all_reduce: BAND is not defined for f32")
