@@ -30,8 +30,8 @@ static int find_ended(struct msi_comm *comm) {
     for (int r = 0; r < comm->size; r++) {
         if (comm->ranks.slots[r] < 0 || pids[r] == pids[comm->rank]) continue;
         if (comm->hooks.is_gone(comm->hooks.context, r) || !msi_process_has_ended(pids[r])) continue;
-        msi_comm_refresh(comm); /* a rank tells that it leaves before its process ends */
-        if (!comm->hooks.is_gone(comm->hooks.context, r)) return r;
+        /* A rank tells that it leaves before its process ends. */
+        if (msi_comm_refresh(comm) == MST_OK && !comm->hooks.is_gone(comm->hooks.context, r)) return r;
     }
     return -1;
 }
