@@ -2,8 +2,8 @@
 #include "harness.h"
 
 #include "base/error.h"
-#include "transport/maps.h"
 #include "transport/arena.h"
+#include "transport/maps.h"
 
 #include <muster/muster.h>
 
