@@ -35,8 +35,8 @@ static bool cma_wanted(struct msi_rendezvous *rendezvous, int class) {
 bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send,
                            struct msi_rendezvous_offer *offer) {
     if (send->done || send->len < MSI_RENDEZVOUS_FROM) return false;
-    *offer = (struct msi_rendezvous_offer){(uintptr_t)send->data, send->len,
-                                           msi_arena_find(send->data, send->len)};
+    *offer = (struct msi_rendezvous_offer){.from = (uintptr_t)send->data, .bytes = send->len};
+    if (!rendezvous->unmapped) offer->where = msi_arena_find(send->data, send->len);
     return offer->where.number || cma_wanted(rendezvous, msi_copy_class(send->len));
 }
 

@@ -5,8 +5,9 @@
  * memory and empties the cell, which completes the send. If the sender closes its link before that, it may
  * reuse the buffer, and the receiver discards what it has read.
  *
- * The receiver maps a buffer of mst_alloc (maps.h), which is one copy without a system call. Others it reads
- * by CMA (cma.h), if that is possible and faster than the ring:
+ * The receiver maps a buffer of mst_alloc (maps.h), which is one copy without a system call. If it cannot, it
+ * refuses the offer, and the sender offers no more such buffers on this link. Others it reads by CMA (cma.h),
+ * if that is possible and faster than the ring:
  *
  * Each side checks once whether it can read the peer's memory, with a random token at an address that the
  * peer publishes. The receiver measures for which sizes this is faster and publishes the result. Until then
@@ -36,11 +37,12 @@ struct msi_rendezvous_side {
     _Atomic uint32_t can_read;                 /* it can read the peer's memory */
     _Atomic uint32_t result[MSI_COPY_CLASSES]; /* enum msi_cma_result of each size class */
     struct msi_cma_token token;
-    char pad[128 - 64];
+    _Atomic uint64_t refused; /* number of the cell whose offer this side could not map; 0: none */
+    char pad[128 - 72];
 };
 
-_Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2,
-               "processes share these: 32 bits without a lock");
+_Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
+               "processes share these: without a lock");
 _Static_assert(sizeof(struct msi_rendezvous_side) == 128, "a side has its own cache lines");
 
 /* Private state of a side. The creator sets own and other; the rest starts as zeros. Must not move. */
@@ -50,6 +52,7 @@ struct msi_rendezvous {
     unsigned undecided[MSI_COPY_CLASSES]; /* sends of each class before its result was known */
     uint64_t token;
     bool published, tried; /* the own token; to read the peer's token */
+    bool unmapped;         /* the peer has refused an offer */
     struct msi_copy_trials trials;
     bool by_nt;    /* the current large receive copies from cells with non-temporal stores */
     int64_t begun; /* when its first byte came, if it is measured */

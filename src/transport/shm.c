@@ -124,11 +124,15 @@ static void send_offer(struct shm *shm, const struct msi_rendezvous_offer *offer
     shm->offer = shm->out.filled;
 }
 
-/* Completes the offered send if the peer has read it. */
+/* Ends the offer if the peer has emptied its cell: it has read the first send, unless it has refused. */
 static bool complete_offer(struct shm *shm) {
     if (msi_ring_emptied(&shm->out) < shm->offer || msi_list_empty(&shm->link.sends)) return false;
     struct msi_transfer *first = msi_link_first(&shm->link.sends);
-    msi_link_advance(first, msi_transfer_left(first));
+    /* Written by refuse before it emptied the cell. */
+    if (atomic_load_explicit(&shm->rendezvous.other->refused, memory_order_relaxed) == shm->offer)
+        shm->rendezvous.unmapped = true;
+    else
+        msi_link_advance(first, msi_transfer_left(first));
     shm->offer = 0;
     return true;
 }
@@ -152,17 +156,35 @@ static const char *mapped(const struct shm *shm, size_t at, size_t n) {
     return shm->from.where.number ? msi_maps_find(shm->maps, 0, &shm->from.where, at, n) : NULL;
 }
 
-/* Maps the buffer that the peer offers. Without that, it can be read by CMA if both sides allow it. */
+static void close_cell(struct shm *shm) {
+    shm->len = 0;
+    if (msi_ring_close(&shm->in, shm->in_peer)) wake(shm);
+}
+
+/* Empties the cell of an offer without having read the buffer, which then comes through cells. */
+static void refuse(struct shm *shm) {
+    /* Read by complete_offer after the cell is empty. */
+    atomic_store_explicit(&shm->rendezvous.own->refused, shm->in.taken + 1, memory_order_relaxed);
+    close_cell(shm);
+}
+
+/* May this side read buffers that it cannot map? */
+static bool may_use_cma(const struct msi_rendezvous *rendezvous) {
+    return rendezvous->mode != MSI_COPY_NEVER &&
+           atomic_load_explicit(&rendezvous->own->can_read, memory_order_relaxed);
+}
+
+/* Maps the buffer that the peer offers. Without that, it can be read by CMA if both sides allow it. Returns
+ * false if it was refused. */
 static bool open_offer(struct shm *shm, const struct msi_cell *cell) {
     memcpy(&shm->from, cell->small, sizeof shm->from);
     if (shm->from.where.number || shm->rendezvous.tried) shm->len = shm->from.bytes;
     if (!shm->from.where.number || shm->len == 0) return true;
     if (!shm->maps) shm->maps = msi_maps_new(1);
-    errno = ENOMEM;
     if (shm->maps && mapped(shm, 0, shm->len)) return true;
     shm->from.where.number = 0;
-    if (atomic_load_explicit(&shm->rendezvous.own->can_read, memory_order_relaxed)) return true;
-    msi_link_fail(&shm->link, MST_ERR_SYSTEM, "%s", msi_maps_why());
+    if (may_use_cma(&shm->rendezvous)) return true;
+    refuse(shm);
     return false;
 }
 
@@ -185,11 +207,6 @@ static bool open_cell(struct shm *shm) {
 /* The unread bytes of the open cell. */
 static const char *bytes_left(const struct shm *shm) {
     return msi_cell_bytes(&shm->in.ring->cells[shm->in.next], shm->len) + shm->at;
-}
-
-static void close_cell(struct shm *shm) {
-    shm->len = 0;
-    if (msi_ring_close(&shm->in, shm->in_peer)) wake(shm);
 }
 
 static bool peer_closed(const struct shm *shm) {

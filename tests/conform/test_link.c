@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -417,6 +418,39 @@ static void a_large_message_from_an_arena_is_mapped(void **state) {
     close_ends(&ends);
 }
 
+/* Without a free descriptor the receiver cannot map the buffer. The message comes nevertheless. */
+static void a_large_message_that_cannot_be_mapped_uses_cells(void **state) {
+    (void)state;
+    enum { BYTES = 300001 };
+    struct ends ends;
+    struct rlimit limit, none;
+    void *from = NULL;
+    char *to = malloc(BYTES);
+    assert_true(open_wide(&ends)); /* never CMA */
+    assert_status(msi_arena_alloc(BYTES, &from), MST_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){0, limit.rlim_max};
+    for (int turn = 0; turn < 2; turn++) { /* the second time without an offer */
+        struct msi_transfer send[2], receive[2];
+        uint64_t before = cells_used(&ends);
+        fill(from, BYTES, (unsigned)turn, 0);
+        memset(to, 0, BYTES);
+        msi_link_send(ends.end[0], &send[0], from, BYTES - 1);
+        msi_link_send(ends.end[0], &send[1], (char *)from + BYTES - 1, 1);
+        msi_link_receive(ends.end[1], &receive[0], to, 5);
+        msi_link_receive(ends.end[1], &receive[1], to + 5, BYTES - 5);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        run_until_done(ends.end[0], ends.end[1], &receive[1]);
+        run_until_done(ends.end[1], ends.end[0], &send[1]);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        check_bytes(to, BYTES, (unsigned)turn, 0);
+        assert_true(cells_used(&ends) - before > 1);
+    }
+    assert_true(msi_arena_free(from));
+    free(to);
+    close_ends(&ends);
+}
+
 /* A container may forbid CMA: then everything uses cells. */
 static void a_large_message_uses_cells_if_cma_is_forbidden(void **state) {
     (void)state;
@@ -573,6 +607,7 @@ int main(void) {
         cmocka_unit_test(what_is_faster_is_found_out),
         cmocka_unit_test(the_best_trial_decides),
         cmocka_unit_test(a_large_message_from_an_arena_is_mapped),
+        cmocka_unit_test(a_large_message_that_cannot_be_mapped_uses_cells),
         cmocka_unit_test(methods_take_turns),
         cmocka_unit_test(misaligned_shm_memory_is_refused),
     };
