@@ -16,11 +16,16 @@
 enum { RANKS_MOST = 64 };
 _Static_assert((int)MST_KIND_COUNT <= (int)MSI_CMA_KINDS, "msi_cma_side.results has a row for each kind");
 
+/* Where this rank reads from: through cells or by CMA; from mapped memory. */
+enum source_kind { STAGED, DIRECT, SOURCE_KINDS };
+
 /* Of one kind of operation. */
 struct kind_trials {
-    struct msi_copy_trials staged, direct; /* through cells or by CMA; from mapped memory */
-    unsigned turns[MSI_COPY_CLASSES];      /* operations before all ranks had decided */
-    bool was_direct[MSI_COPY_CLASSES];     /* the last operation was */
+    struct msi_copy_trials of[SOURCE_KINDS];
+    bool used[SOURCE_KINDS][MSI_COPY_CLASSES];
+    enum source_kind last[MSI_COPY_CLASSES];
+    unsigned turns[MSI_COPY_CLASSES];     /* operations before all ranks had decided */
+    unsigned own_turns[MSI_COPY_CLASSES]; /* trials of this rank after that, without CMA */
 };
 
 /* What this rank knows about the others. Made for the first large operation. */
@@ -122,9 +127,26 @@ static struct votes count_votes(const struct msi_shm_coll *coll) {
     return votes;
 }
 
-/* Those of the methods that apply to operations of the kind of the last one. */
-static unsigned methods_of_last(const struct msi_shm_coll *coll, const struct kind_trials *kind) {
-    return kind->was_direct[coll->copy_class] ? coll->methods & ~MSI_METHOD(MSI_BY_CMA) : coll->methods;
+/* Has this rank trials of these methods to make? A program may use both kinds of sources in turn. */
+static bool has_trials(const struct msi_shm_coll *coll, unsigned methods, bool only_cma) {
+    const struct kind_trials *kind = trials_of(coll);
+    int class = coll->copy_class;
+    bool staged = kind->used[STAGED][class], direct = kind->used[DIRECT][class];
+    if (!staged && !direct) return true;
+    if (staged && !only_cma && !msi_copy_decided(&kind->of[STAGED], class, methods)) return true;
+    return direct && !msi_copy_decided(&kind->of[DIRECT], class, methods & ~MSI_METHOD(MSI_BY_CMA));
+}
+
+/* Will this rank read from mapped memory? The others probably do as it does, or as they did. */
+static enum source_kind expected_source(const struct msi_shm_coll *coll) {
+    if (!msi_shm_publishes(coll, coll->region->rank)) return trials_of(coll)->last[coll->copy_class];
+    return coll->in_where.number ? DIRECT : STAGED;
+}
+
+static bool nt_is_fastest(const struct msi_shm_coll *coll) {
+    unsigned methods = coll->methods & ~MSI_METHOD(MSI_BY_CMA);
+    const struct msi_copy_trials *trials = &trials_of(coll)->of[expected_source(coll)];
+    return msi_copy_fastest(trials, coll->copy_class, methods) == MSI_BY_NT;
 }
 
 bool msi_shm_plan_copies(struct msi_shm_coll *coll) {
@@ -135,23 +157,19 @@ bool msi_shm_plan_copies(struct msi_shm_coll *coll) {
     if (class >= 0 && !prepare(coll)) class = coll->copy_class = -1;
     if (class < 0) return false;
     struct kind_trials *kind = trials_of(coll);
-    const struct msi_copy_trials *trials = kind->was_direct[class] ? &kind->direct : &kind->staged;
-    coll->methods = methods_of(coll);
-    unsigned methods = methods_of_last(coll, kind);
-    bool decided = msi_copy_decided(trials, class, methods), can = coll->methods & MSI_METHOD(MSI_BY_CMA);
     struct votes votes = count_votes(coll);
-    enum msi_copy_method method = msi_copy_in_turn(class, coll->methods, kind->turns[class]);
-    if (votes.open) kind->turns[class]++;
-    coll->measured = is_reader(coll, coll->region->rank) && !decided;
-    if (decided) {
-        unsigned cells = MSI_METHOD(MSI_BY_CELLS) | (methods & MSI_METHOD(MSI_BY_NT));
-        coll->nt_stores = msi_copy_fastest(trials, class, cells) == MSI_BY_NT;
-    } else {
-        coll->nt_stores = method == MSI_BY_NT;
-    }
+    unsigned methods = coll->methods = methods_of(coll);
+    bool can = methods & MSI_METHOD(MSI_BY_CMA), chosen = !votes.open && can && votes.for_cma > 0;
+    if (!votes.open) methods &= ~MSI_METHOD(MSI_BY_CMA);
+    bool trial = has_trials(coll, methods, chosen) && is_reader(coll, coll->region->rank);
+    unsigned *turn = votes.open ? &kind->turns[class] : &kind->own_turns[class];
+    enum msi_copy_method method = msi_copy_in_turn(class, methods, *turn);
+    if (trial || votes.open) ++*turn;
+    coll->measured = trial;
+    coll->nt_stores = trial ? method == MSI_BY_NT : nt_is_fastest(coll);
     if (nt == MSI_COPY_ALWAYS) coll->nt_stores = true;
     if (cma_mode(coll) == MSI_COPY_ALWAYS) return can;
-    return votes.open ? method == MSI_BY_CMA : can && votes.for_cma > 0;
+    return votes.open ? method == MSI_BY_CMA : chosen;
 }
 
 /*
@@ -188,12 +206,14 @@ void msi_shm_end_copies(const struct msi_shm_coll *coll) {
     enum msi_copy_method method;
     if (class < 0 || !is_reader(coll, coll->region->rank)) return;
     struct kind_trials *kind = trials_of(coll);
-    kind->was_direct[class] = coll->by_direct > 0;
+    enum source_kind source = coll->by_direct ? DIRECT : STAGED;
+    kind->last[class] = source;
+    kind->used[source][class] = true;
     if (!coll->measured || !was_by(coll, &method)) return;
-    msi_copy_add(coll->by_direct ? &kind->direct : &kind->staged, class, method,
-                 msi_op_bytes(&coll->work->op) * (size_t)sources, (int64_t)cost(coll));
-    if (coll->by_direct || !msi_copy_decided(&kind->staged, class, coll->methods)) return;
-    bool cma = msi_copy_fastest(&kind->staged, class, coll->methods) == MSI_BY_CMA;
+    msi_copy_add(&kind->of[source], class, method, msi_op_bytes(&coll->work->op) * (size_t)sources,
+                 (int64_t)cost(coll));
+    if (source == DIRECT || !msi_copy_decided(&kind->of[STAGED], class, coll->methods)) return;
+    bool cma = msi_copy_fastest(&kind->of[STAGED], class, coll->methods) == MSI_BY_CMA;
     /* Read by count_votes of all ranks. */
     atomic_store_explicit(&side(coll, coll->region->rank)->results[coll->work->op.desc.kind][class],
                           cma ? MSI_CMA_FASTER : MSI_CMA_SLOWER, memory_order_relaxed);
