@@ -323,6 +323,20 @@ class OtherUser(RanksTest):
                     self.assertIn("belongs to another user", out, (option, target))
                     self.assertEqual(os.listdir(path), [], (option, target))
 
+    def test_squatted_output(self):
+        """A FIFO, a link or a file of another user where a file is to be written: not used."""
+        victim = self.path("victim")
+        pathlib.Path(victim).write_text("kept")
+        makers = (os.mkfifo, lambda path: os.symlink(victim, path), lambda path: pathlib.Path(path).touch())
+        commands = (["store", "serve", "--port", 0, "--port-file"], ["tune", "--output"], ["bench", "store", "--csv"])
+        for path in (*map(self.squat, makers), os.path.join(next(self.squats())[0], "new")):
+            for command in commands:
+                process = self.popen(MUSTER, *command, path, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+                status, out = Process(process).finish()
+                self.assertNotEqual(status, 0)
+                self.assertIn(f"cannot write {path}: it belongs to another user", out)
+        self.assertEqual(pathlib.Path(victim).read_text(), "kept")
+
     def test_file_store(self):
         """Files, links and FIFOs of another user in place of a file store: not used. A running store: not reachable."""
         victim = self.path("victim")

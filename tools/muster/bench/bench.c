@@ -3,10 +3,12 @@
 #include "bench/launch.h"
 #include "bench/ops/ops.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "commands.h"
 #include "os/host.h"
 
 #include "base/buf.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <string.h>
@@ -67,6 +69,8 @@ int bench_read_numbers(const struct opt_command *command, const char *option, co
 }
 
 int bench_open_output(const struct opt_command *command, const char *path, FILE **file) {
+    if (path && output_file_check(path) != MST_OK)
+        return opt_mistake(command, "%s", mst_last_error()->message);
     if (!path || (*file = fopen(path, "we"))) return OPT_PROCEED;
     return opt_mistake(command, "cannot write to %s: %s", path, strerror(errno));
 }

@@ -2,6 +2,7 @@
 #include "cli/output_file.h"
 
 #include "base/error.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +33,15 @@ static FILE *open_temporary(const char *path) {
     return file;
 }
 
+/* Its owner could read what is written to a FIFO, or direct it elsewhere. */
+mst_status output_file_check(const char *path) {
+    if (!msi_is_foreign_in_shared_dir(path) && !msi_directory_is_foreign(path)) return MST_OK;
+    return msi_fail(MST_ERR_SYSTEM, "name another file", "cannot write %s: it belongs to another user", path);
+}
+
 mst_status output_file_open(const char *path, FILE **file) {
     struct stat info;
+    if (output_file_check(path) != MST_OK) return MST_ERR_SYSTEM;
     if (strcmp(path, "-") == 0)
         *file = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0), "w");
     else if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))

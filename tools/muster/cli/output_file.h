@@ -8,6 +8,8 @@
 #include <muster/types.h>
 #include <stdio.h>
 
+/* Fails if another user has made file, directory or a link of that name in a directory such as /tmp. */
+mst_status output_file_check(const char *path);
 /* "-" is standard output. An existing special file, such as /dev/stdout, is written directly. */
 mst_status output_file_open(const char *path, FILE **file);
 /* Closes the file. */

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "comm/comm_internal.h"
 #include "commands.h"
 
@@ -192,6 +193,10 @@ static int run_rank(const char *rank, struct tune *tune) {
 /* Looks before the measurements; leaves the file as it is. */
 static bool can_write(const char *path) {
     bool existed = access(path, F_OK) == 0;
+    if (output_file_check(path) != MST_OK) {
+        fprintf(stderr, "muster tune: %s\n", mst_last_error()->message);
+        return false;
+    }
     FILE *file = fopen(path, "ae");
     if (!file) {
         fprintf(stderr, "muster tune: cannot write %s: %s\n", path, strerror(errno));
