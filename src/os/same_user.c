@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { WORDS = 4 };
+enum { WORDS = 4, OVERFLOW_USER = 65534 };
 
 /* An end of a connection as the kernel has it: words in the order of the machine's memory. */
 struct end {
@@ -158,6 +158,17 @@ static bool look_up_tables(const struct end *own, const struct end *other, unsig
            (look_up("/proc/net/tcp", other, own, user) || look_up("/proc/net/tcp6", other, own, user));
 }
 
+/* In a user namespace each user without a number there is the overflow user, also those of other people. */
+static bool is_own(unsigned user) {
+    unsigned inside, outside, n;
+    uint64_t mapped = 0;
+    if (user != geteuid() || user != OVERFLOW_USER) return user == geteuid();
+    FILE *file = fopen("/proc/self/uid_map", "re");
+    while (file && fscanf(file, "%u %u %u", &inside, &outside, &n) == 3) mapped += n;
+    if (file) fclose(file);
+    return mapped >= UINT32_MAX;
+}
+
 /* Not if the other end has closed it. */
 static bool is_established(int fd) {
     struct tcp_info info = {0};
@@ -171,10 +182,10 @@ bool msi_socket_is_same_user(int fd) {
     unsigned user = 0;
     socklen_t len = sizeof peer;
     if (msi_socket_is_local(fd))
-        return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.uid == geteuid();
+        return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && is_own(peer.uid);
     if (!read_end(fd, false, &own) || !read_end(fd, true, &other) || !is_established(fd)) return false;
     enum answer found = ask(&own, &other, &user);
     /* Closed meanwhile, it is not found either. */
     if (found == UNKNOWN && is_established(fd) && look_up_tables(&own, &other, &user)) found = FOUND;
-    return found == FOUND && user == geteuid();
+    return found == FOUND && is_own(user);
 }

@@ -5,9 +5,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -146,6 +148,41 @@ static void its_tables_answer_alike(void **state) {
     check_all();
 }
 
+/* Becomes this user in a user namespace that has no other one. */
+static bool enter_namespace(unsigned user) {
+    char map[32];
+    int n = snprintf(map, sizeof map, "%u %u 1", user, (unsigned)geteuid());
+    if (unshare(CLONE_NEWUSER)) return false;
+    int fd = open("/proc/self/uid_map", O_WRONLY);
+    bool done = fd >= 0 && write(fd, map, (size_t)n) == n && geteuid() == user;
+    close(fd);
+    return done;
+}
+
+enum { SAME, DIFFERENT, NO_NAMESPACE };
+
+/* Whether the other end of a Unix socket is of the same user, who is this one in the namespace. */
+static int ask_in_namespace(unsigned user) {
+    int status, ends[2];
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (!enter_namespace(user) || socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) _exit(NO_NAMESPACE);
+        _exit(msi_socket_is_same_user(ends[0]) ? SAME : DIFFERENT);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* There, all users that have no number seem to be user 65534. */
+static void the_overflow_user_may_be_anybody(void **state) {
+    (void)state;
+    if (ask_in_namespace(1000) == NO_NAMESPACE) skip();
+    assert_int_equal(ask_in_namespace(1000), SAME);
+    assert_int_equal(ask_in_namespace(65534), DIFFERENT);
+}
+
 static double processor_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -172,6 +209,7 @@ static void asking_costs_little(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kernel_answers), cmocka_unit_test(asking_costs_little),
+        cmocka_unit_test(the_overflow_user_may_be_anybody),
         cmocka_unit_test(its_tables_answer_alike), /* the last one: netlink is denied from here on */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
