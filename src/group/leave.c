@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { POLL_MOST_MS = 16, HOST_LEAVES_MS = 100, HOST_ENDS_MS = 30 };
+
 /* Counts this rank out of the group whose keys begin so, or of the world; true if it was the last. */
 static bool count_out(struct msi_world *world, const char *group, int size) {
     char key[MSI_KEY_MAX];
@@ -125,23 +127,32 @@ static int count_left(struct msi_world *world) {
     return left;
 }
 
-/* The rank that may host the store waits until all other ranks have left or died, for a key that is never
- * set. */
-static void wait_for_others(struct msi_world *world) {
+/* Waits for an event that is not read yet, such as that another rank leaves. */
+static mst_status wait_for_event(struct msi_world *world, const struct msi_wait *wait) {
     char keys[2][MSI_KEY_MAX];
+    struct msi_str never = msi_key(keys[0], "%snever", world->prefix);
+    struct msi_store_rpc x[] = {
+        {.req = {.op = MSI_OP_GUARD,
+                 .key = msi_key(keys[1], "%sevents", world->prefix),
+                 .number = world->events_seen}},
+        {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
+    };
+    mst_status st = msi_world_exec(world, wait, x, 2);
+    msi_store_rpc_free(x, 2);
+    return st == MST_ERR_PEER_LOST ? MST_OK : st;
+}
+
+/* The rank that may host the store waits until all other ranks have left or died. They do not wait for this
+ * rank: those that open another store at the same place may meet this one, so that it must end soon. A custom
+ * store notices events seldom. */
+static void wait_for_others(struct msi_world *world) {
     struct msi_wait wait = {msi_deadline(world->linger_ms), NULL};
+    bool polls = msi_store_is_custom(msi_store_base(world->store));
     mst_status st = msi_world_read_events(world, &wait);
-    while (st == MST_OK && count_left(world) < world->size) {
-        struct msi_str never = msi_key(keys[0], "%snever", world->prefix);
-        struct msi_store_rpc x[] = {
-            {.req = {.op = MSI_OP_GUARD,
-                     .key = msi_key(keys[1], "%sevents", world->prefix),
-                     .number = world->events_seen}},
-            {.req = {.op = MSI_OP_WAIT, .n = 1, .keys = &never}},
-        };
-        st = msi_world_exec(world, &wait, x, 2);
-        msi_store_rpc_free(x, 2);
-        if (st == MST_ERR_PEER_LOST) st = msi_world_read_events(world, &wait);
+    for (int ms = 1; st == MST_OK && count_left(world) < world->size; ms = ms < POLL_MOST_MS ? 2 * ms : ms) {
+        st = polls ? msi_wait_pause(&wait, ms, "waiting for the others to leave")
+                   : wait_for_event(world, &wait);
+        if (st == MST_OK) st = msi_world_read_events(world, &wait);
     }
     int left = count_left(world);
     if (left < world->size)
@@ -159,14 +170,43 @@ static bool may_host_store(struct msi_world *world) {
     return msi_store_hosts(store) || (world->rank == 0 && msi_store_is_custom(store));
 }
 
+static bool is_lost(struct msi_world *world, int rank) {
+    pthread_mutex_lock(&world->lock);
+    bool is = world->lost_ranks[rank].order || world->lost_ranks[rank].failed;
+    pthread_mutex_unlock(&world->lock);
+    return is;
+}
+
+/* Rank 0 may host a custom store, and ends it after all others have left. A program that opens another world
+ * at the same place at once would meet the old store, so this rank leaves after rank 0 has begun to, if that
+ * is soon. */
+static void wait_for_host(struct msi_world *world) {
+    struct msi_wait wait = {msi_deadline(HOST_LEAVES_MS), NULL};
+    mst_status st = is_lost(world, 0) ? MST_OK : msi_world_read_events(world, &wait);
+    for (int ms = 1; st == MST_OK && !is_lost(world, 0); ms = ms < POLL_MOST_MS ? 2 * ms : ms) {
+        st = msi_wait_pause(&wait, ms, "waiting for rank 0 to leave");
+        if (st == MST_OK) st = msi_world_read_events(world, &wait);
+    }
+}
+
+/* Gives rank 0 the time to end the store, if it has begun to leave. */
+static void let_host_end(struct msi_world *world) {
+    struct msi_wait wait = {msi_deadline(HOST_ENDS_MS), NULL};
+    if (msi_world_rank_event(world, 0) == 'L')
+        msi_wait_pause(&wait, 2 * HOST_ENDS_MS, "waiting for rank 0 to end the store");
+}
+
 void msi_world_leave(struct msi_world *world, bool ends) {
     static const char *const names[] = {"params", "arrived", "members", "locations",
                                         "all",    "events",  "out",     "prof/zero"};
     bool waits = ends && may_host_store(world), counts = !world->hosted; /* else keys end with the store */
+    bool follows = ends && world->rank > 0 && msi_store_is_custom(msi_store_base(world->store));
+    if (follows) wait_for_host(world);
     bool last = counts && !waits && count_out(world, "", world->size);
     report_leaving(world);                /* the last use of a store whose host waits for it */
     msi_endpoint_close(&world->endpoint); /* with the connections that no group has taken */
     if (waits) wait_for_others(world);
+    if (follows) let_host_end(world);
     if (counts && waits) last = count_out(world, "", world->size);
     if (!last || !count_ended(world)) return;
     delete_keys(world, names, sizeof names / sizeof *names, "rank/", world->size);

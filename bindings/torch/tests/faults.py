@@ -311,6 +311,15 @@ def reinitialised(rank):
     raise dist.DistBackendError(f"right: {ONES[0].item():g}")
 
 
+def reinitialised_at_once(rank):
+    """Process groups are destroyed and made again at the same address: rank 0 must end its store before the others look for the next one."""
+    for _ in range(5):
+        dist.all_reduce(torch.ones(4))
+        dist.destroy_process_group()
+        dist.init_process_group("muster", timeout=timedelta(seconds=10))
+    raise dist.DistBackendError("right")
+
+
 def wrong_arguments(rank):
     """Raises on each rank before anything is sent, so the next call works."""
     for call in (
