@@ -40,7 +40,7 @@ class FaultsTest(BackendRanksTest):
                     self.faults(torch, case, "right")
                 self.faults(torch, "forked", "right: 7 3")
                 self.faults(torch, "short_timeout", "Timed out", victim=1)
-                for case in ("forked_during_a_collective", "ended_during_callbacks", "ended_before_works_are_freed"):
+                for case in ("forked_during_a_collective", "ended_during_callbacks", "ended_in_a_call", "ended_before_works_are_freed"):
                     self.faults(torch, case, "right", status=0)
                 if not self.hosts:
                     self.faults(torch, "killed_with_pending_works", "right", victim=1)

@@ -246,6 +246,7 @@ void Backend::set_device(const OnDevice &device, mst_call *options) const {
 }
 
 Backend::Result Backend::run(Call call, c10::function_ref<mst_status(mst_call &options)> post) {
+    EndsHere ends_here;
     Use use(state_->users);
     check_open(call.name);
     auto device = call.operation.device;
@@ -344,6 +345,7 @@ void Backend::fail_monitored_barrier(mst_status status, Timeout timeout, bool wa
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
+    EndsHere ends_here;
     Use use(state_->users);
     check_open("monitored_barrier");
     std::lock_guard<std::mutex> guard(collectives_);

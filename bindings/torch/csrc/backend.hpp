@@ -169,4 +169,10 @@ class Backend final : public c10d::Backend {
 void begin_exit();
 bool is_exiting();
 
+/* After begin_exit, keeps another thread from returning to Python, which would end it and so abort the
+ * process. The first local variable of a function: what it uses is released before. */
+struct EndsHere {
+    ~EndsHere();
+};
+
 } // namespace muster_torch

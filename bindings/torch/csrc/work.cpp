@@ -199,6 +199,7 @@ void Work::synchronize() {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
+    EndsHere ends_here;
     bool only_orders = state_->on_stream && timeout == kNoTimeout && !state_->done;
     if (!only_orders && !state_->wait(timeout))
         C10_THROW_ERROR(DistBackendError, "[muster] " + state_->call + ": Timed out waiting " +

@@ -5,19 +5,30 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <thread>
+#include <unistd.h>
 
 namespace muster_torch {
 
 static std::atomic<bool> exiting{false};
-static std::mutex lock; // of open
+static std::thread::id exits;           // the thread of begin_exit
+static std::atomic<bool> exited{false}; // Python ends now
+static std::timed_mutex lock;           // of open; held while a group opens
 static std::weak_ptr<World> open;
 
 static constexpr auto EXIT_MOST = std::chrono::seconds(10); // that the end of the process waits for callbacks
+static constexpr auto OPENING_MOST =
+    std::chrono::milliseconds(500); // and for another thread that opens a group
 
 /* Leaves the world, so that rank 0 does not wait for this process. Rank 0 does not: it would wait. Then waits
  * for callbacks that run in Python, which is about to end; no other one begins. */
 void begin_exit() {
-    std::unique_lock<std::mutex> guard(lock);
+    exits = std::this_thread::get_id();
+    std::unique_lock<std::timed_mutex> guard(lock, OPENING_MOST);
+    if (!guard) {
+        exited = exiting = true;
+        return;
+    }
     auto world = open.lock();
     if (world && world->is_parents()) world = nullptr;
     bool busy = false;
@@ -30,10 +41,15 @@ void begin_exit() {
     guard.unlock();
     auto end = std::chrono::steady_clock::now() + EXIT_MOST;
     for (const auto &state : states) state->callbacks.wait_until_none(end);
+    exited = true;
 }
 
 bool is_exiting() {
     return exiting;
+}
+
+EndsHere::~EndsHere() {
+    while (exited && exits != std::this_thread::get_id()) pause();
 }
 
 World::~World() {
@@ -72,7 +88,7 @@ static std::shared_ptr<World> open_world(const GroupOptions &group) {
 
 std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared_ptr<GroupState> &state,
                                   mst_group **group) {
-    std::lock_guard<std::mutex> guard(lock);
+    std::lock_guard<std::timed_mutex> guard(lock);
     auto world = options.alone ? nullptr : options.world ? options.world : open.lock();
     if (world && world->is_parents()) world = nullptr;
     auto ranks = world ? world->find(options.global_ranks) : std::vector<int>();
@@ -94,7 +110,7 @@ std::shared_ptr<World> open_group(const GroupOptions &options, const std::shared
 }
 
 void renumber_world(World &world, const std::vector<int> &global) {
-    std::lock_guard<std::mutex> guard(lock);
+    std::lock_guard<std::timed_mutex> guard(lock);
     for (int &rank : world.global_ranks) {
         auto at = std::find(global.begin(), global.end(), rank);
         rank = at == global.end() ? -1 : static_cast<int>(at - global.begin());

@@ -251,6 +251,22 @@ def ended_during_callbacks(rank):
     raise dist.DistBackendError("right")
 
 
+def ended_in_a_call(rank):
+    """The program ends without destroy_process_group while a thread is in a call, which fails while Python ends: rank 0 ends last."""
+    import threading
+
+    class Slow:
+        def __del__(self, sleep=time.sleep):
+            sleep(1.5)
+
+    if rank == 0:
+        time.sleep(0.5)
+    else:
+        threading.Thread(target=dist.recv, args=(torch.zeros(1), 0), daemon=True).start()
+        sys.modules[__name__].slow = Slow()  # freed after Python has ended its threads
+    raise dist.DistBackendError("right")
+
+
 def ended_before_works_are_freed(rank):
     """The program ends without destroy_process_group while a thread of muster waits for Python's lock, to free tensors that nobody else has."""
     sys.setswitchinterval(100)  # this thread keeps the lock
