@@ -3,6 +3,9 @@
  *
  * A client of PyTorch's TCPStore has one connection and a lock, so a wait delays all other calls on it. Every
  * operation takes an idle clone, or makes one.
+ *
+ * A store written in Python has no clones: operations share it, as with gloo. It cannot delete either,
+ * because PyTorch looks for a method of another name: keys become empty.
  */
 #include "store.hpp"
 #include "errors.hpp"
@@ -29,7 +32,8 @@ namespace {
 struct Pool {
     c10::intrusive_ptr<c10d::Store> origin;
     std::chrono::milliseconds timeout; // of origin; clones may share it
-    std::mutex lock;                   // of the rest
+    bool has_clones;
+    std::mutex lock; // of the rest
     bool lost = false;
     std::vector<c10::intrusive_ptr<c10d::Store>> idle;
 };
@@ -46,12 +50,12 @@ class Borrowed {
                 pool_.idle.pop_back();
             }
         }
-        if (!store_) store_ = pool_.origin->clone();
+        if (!store_) store_ = pool_.has_clones ? pool_.origin->clone() : pool_.origin;
         timeout_ = std::chrono::milliseconds(call->timeout_ms > 0 ? call->timeout_ms : 1);
-        store_->setTimeout(std::max({timeout_, ANSWER_LEAST, pool_.timeout}));
+        if (pool_.has_clones) store_->setTimeout(std::max({timeout_, ANSWER_LEAST, pool_.timeout}));
     }
     ~Borrowed() {
-        if (std::uncaught_exceptions() > 0) return;
+        if (std::uncaught_exceptions() > 0 || !pool_.has_clones) return;
         std::lock_guard<std::mutex> guard(pool_.lock);
         pool_.idle.push_back(std::move(store_));
     }
@@ -60,6 +64,9 @@ class Borrowed {
     }
     std::chrono::milliseconds timeout() const {
         return timeout_;
+    }
+    bool is_shared() const {
+        return !pool_.has_clones;
     }
 
   private:
@@ -158,7 +165,8 @@ mst_status check_keys(const mst_store_op_call *call, const char *const *keys, si
 mst_status delete_key(const mst_store_op_call *call, const char *key, bool *deleted) {
     return guarded(call, [&] {
         Borrowed store(call);
-        *deleted = store->deleteKey(key);
+        *deleted = !store.is_shared() && store->deleteKey(key);
+        if (store.is_shared()) store->set(key, Bytes());
         return MST_OK;
     });
 }
@@ -185,6 +193,13 @@ void free_pool(void *context) {
     delete static_cast<Pool *>(context);
 }
 
+/* NULL: the store has no clones. */
+c10::intrusive_ptr<c10d::Store> try_clone(c10d::Store &store) try {
+    return store.clone();
+} catch (const std::exception &) {
+    return nullptr;
+}
+
 } // namespace
 
 mst_store *open_store(c10::intrusive_ptr<c10d::Store> origin) {
@@ -203,7 +218,9 @@ mst_store *open_store(c10::intrusive_ptr<c10d::Store> origin) {
     }
     ops.free = free_pool;
     auto timeout = origin->getTimeout();
-    auto *pool = new Pool{std::move(origin), timeout, {}, false, {}};
+    auto first = try_clone(*origin);
+    auto *pool = new Pool{std::move(origin), timeout, first != nullptr, {}, false, {}};
+    if (first) pool->idle.push_back(std::move(first));
     mst_store *store = nullptr;
     mst_status status = mst_store_open_custom(&ops, pool, &store);
     if (status != MST_OK) delete pool;

@@ -3,6 +3,7 @@
   faults.py CASE   under a launcher that sets RANK and WORLD_SIZE
 """
 
+import functools
 import os
 import signal
 import sys
@@ -308,14 +309,24 @@ def short_timeout(rank):
         dist.all_reduce(ONES, group=group)
 
 
+class PythonStore(dist.Store):
+    """A store that a program has written. It has no clones, and PyTorch does not find its delete_key."""
+
+    def __init__(self, store):
+        super().__init__()
+        for name in ("set", "get", "add", "compare_set", "check", "wait"):
+            setattr(self, name, functools.partial(getattr(store, name)))
+
+
 def reinitialised(rank):
-    """Process groups are destroyed and made again, also while works of the old one are kept."""
+    """Process groups are destroyed and made again, also while works of the old one are kept; the last one with a store of the program."""
     store = dist.distributed_c10d._get_default_store()
     kept = []
     for i in range(4):
         kept.append(dist.all_reduce(torch.ones(1000), async_op=True))
         kept[-1].wait()
         dist.destroy_process_group()
+        store = PythonStore(store) if i == 3 else store
         dist.init_process_group("muster", store=dist.PrefixStore(f"again {i}", store), rank=rank, world_size=3, timeout=timedelta(seconds=30))
         part = dist.new_group([0, 2])
         if rank != 1:
