@@ -13,8 +13,8 @@ from torch_backends import BINDING, TORCHES, BackendRanksTest, run
 from torch_support import BUILD, environment
 
 PARTS = (
-    "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "messages",
-    "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "hooks", "profiled", "parameters", "barriers",
+    "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "lists", "merged",
+    "messages", "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "hooks", "profiled", "parameters", "barriers",
 )  # fmt: skip
 MESSAGES = ("messages", "tags", "dropped")  # need another rank
 

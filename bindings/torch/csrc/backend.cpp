@@ -71,6 +71,16 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
     return c10::make_intrusive<Backend>(part);
 }
 
+c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store> &store,
+                                                 const c10::intrusive_ptr<Options> &options, const int &rank,
+                                                 const int &size) {
+    GroupOptions merged{store, rank,  size, options->timeout, options->group_name, {},
+                        false, false, true, nullptr};
+    merged.global_ranks.resize(static_cast<size_t>(size));
+    std::iota(merged.global_ranks.begin(), merged.global_ranks.end(), 0);
+    return c10::make_intrusive<Backend>(merged);
+}
+
 /* All ranks of the new group know its ranks, so they need not agree on them. */
 c10::intrusive_ptr<c10d::Backend> Backend::shrink(const std::vector<int64_t> &excluded, int flags,
                                                   const c10::intrusive_ptr<Options> &options) {

@@ -81,6 +81,10 @@ class Backend final : public c10d::Backend {
     bool supportsSplitting() const override {
         return true;
     }
+    /* A group of this process and others, which know this store. */
+    c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
+                                            const c10::intrusive_ptr<Options> &options, const int &rank,
+                                            const int &size) override;
     /* A copy: PyTorch changes it for the group that is split from this one. */
     c10::intrusive_ptr<Options> getBackendOptions() override {
         return c10::make_intrusive<Options>(*options_);
@@ -107,6 +111,7 @@ class Backend final : public c10d::Backend {
     }
 #endif
 
+    void enableCollectivesTiming() override {} // they are timed while there is a hook
     void registerOnCompletionHook(Hooks::OnCompletion &&hook) override;
     void waitForPendingWorks() override;
 #ifdef MUSTER_TORCH_HAS_COMPLETION_HOOKS
@@ -147,6 +152,8 @@ class Backend final : public c10d::Backend {
     /* post makes the call of muster with these options. */
     Result run(Call call, c10::function_ref<mst_status(mst_call &options)> post);
     void fail_monitored_barrier(mst_status status, Timeout timeout, bool wait_all_ranks) const;
+    Result allgather_several(std::vector<Tensors> &output_lists, Tensors &input_list,
+                             const c10d::AllgatherOptions &options);
     Result message(const char *name, c10d::OpType type, Tensors &tensors, bool receives, int peer, int tag);
     void renumber();
     void close();

@@ -47,6 +47,54 @@ static void check_types(const Tensors &tensors, const at::Tensor &one, const cha
                     tensor.scalar_type(), " and ", one.scalar_type());
 }
 
+/* Fails unless there are tensors, which have the same type and size. */
+static void check_alike(const Tensors &tensors, const char *call) {
+    TORCH_CHECK(!tensors.empty(), "[muster] ", call, " takes a tensor, or several");
+    check_tensors(tensors, call);
+    check_types(tensors, tensors[0], call);
+    for (const auto &tensor : tensors)
+        TORCH_CHECK(tensor.sizes() == tensors[0].sizes(), "[muster] ", call, ": the tensors have sizes ",
+                    tensors[0].sizes(), " and ", tensor.sizes());
+}
+
+static size_t check_index(const Tensors &tensors, int64_t index, const char *call) {
+    TORCH_CHECK(index >= 0 && static_cast<size_t>(index) < tensors.size(), "[muster] ", call,
+                ": the root tensor is number ", index, " of ", tensors.size());
+    return static_cast<size_t>(index);
+}
+
+/* The reduction of the tensors of this rank, which count as those of several ranks. */
+static at::Tensor reduce_own(const Tensors &tensors, const c10d::ReduceOp &op, const char *call) {
+    if (tensors.size() == 1) return tensors[0];
+    at::AutoDispatchBelowADInplaceOrView no_autograd;
+    auto all = at::stack(tensors), result = all[0];
+    for (int64_t i = 1; i < all.size(0); i++) {
+        if (op.op_ == c10d::ReduceOp::SUM)
+            result.add_(all[i]);
+        else if (op.op_ == c10d::ReduceOp::PRODUCT)
+            result.mul_(all[i]);
+        else if (op.op_ == c10d::ReduceOp::MIN)
+            result.copy_(at::minimum(result, all[i]));
+        else if (op.op_ == c10d::ReduceOp::MAX)
+            result.copy_(at::maximum(result, all[i]));
+        else if (op.op_ == c10d::ReduceOp::BAND)
+            result.bitwise_and_(all[i]);
+        else if (op.op_ == c10d::ReduceOp::BOR)
+            result.bitwise_or_(all[i]);
+        else if (op.op_ == c10d::ReduceOp::BXOR)
+            result.bitwise_xor_(all[i]);
+        else
+            TORCH_CHECK(false, "[muster] ", call, " of several tensors does not support this reduction");
+    }
+    return result;
+}
+
+/* After the operation the other tensors get the values of one. */
+static void give_all(const Tensors &tensors, const at::Tensor &one, Operation *operation) {
+    for (const auto &tensor : tensors)
+        if (!tensor.is_same(one)) operation->copies.emplace_back(tensor, one);
+}
+
 static size_t count_of(const at::Tensor &tensor) {
     return static_cast<size_t>(tensor.numel());
 }
@@ -78,9 +126,11 @@ struct Coalesced {
 };
 
 Backend::Result Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
-    check_one(tensors, "broadcast");
+    check_alike(tensors, "broadcast");
+    const auto &one = tensors[check_index(tensors, options.rootTensor, "broadcast")];
     auto call = describe("broadcast", OpType::BROADCAST, options.asyncOp, options.timeout, &tensors);
-    auto flat = in_place(tensors[0], &call.operation);
+    auto flat = in_place(one, &call.operation);
+    give_all(tensors, one, &call.operation);
     call.operation.results = tensors;
     return run(std::move(call), [&](mst_call &made) {
         made.root = static_cast<int>(options.rootRank);
@@ -89,11 +139,12 @@ Backend::Result Backend::broadcast(Tensors &tensors, const c10d::BroadcastOption
 }
 
 Backend::Result Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
-    TORCH_CHECK(tensors.size() == 1, "[muster] all_reduce takes one tensor, not ", tensors.size());
-    if (tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
-    check_tensors(tensors, "all_reduce");
+    if (!tensors.empty() && tensors[0].is_sparse()) return allreduce_sparse(tensors, options);
+    check_alike(tensors, "all_reduce");
     auto call = describe("all_reduce", OpType::ALLREDUCE, options.asyncOp, options.timeout, &tensors);
-    auto flat = in_place(tensors[0], &call.operation);
+    auto own = reduce_own(tensors, options.reduceOp, "all_reduce");
+    auto flat = in_place(own, &call.operation);
+    give_all(tensors, own, &call.operation);
     call.operation.results = tensors;
     auto dtype = reduced_dtype_of(flat);
     return run(std::move(call), [&](mst_call &made) {
@@ -152,10 +203,13 @@ Backend::Result Backend::allreduce_sparse(Tensors &tensors, const c10d::Allreduc
 }
 
 Backend::Result Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
-    check_one(tensors, "reduce");
+    check_alike(tensors, "reduce");
+    const auto &one = tensors[check_index(tensors, options.rootTensor, "reduce")];
     auto call = describe("reduce", OpType::REDUCE, options.asyncOp, options.timeout, &tensors);
     int root = static_cast<int>(options.rootRank);
-    auto flat = (root == rank_ ? in_place : input)(tensors[0], &call.operation);
+    auto own = reduce_own(tensors, options.reduceOp, "reduce");
+    auto flat = (root == rank_ ? in_place : input)(own, &call.operation);
+    if (root == rank_) give_all({one}, own, &call.operation);
     call.operation.results = tensors;
     auto dtype = reduced_dtype_of(flat);
     return run(std::move(call), [&](mst_call &made) {
@@ -167,6 +221,7 @@ Backend::Result Backend::reduce(Tensors &tensors, const c10d::ReduceOptions &opt
 
 Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &input_list,
                                    const c10d::AllgatherOptions &options) {
+    if (input_list.size() > 1) return allgather_several(output_lists, input_list, options);
     check_one(input_list, "all_gather");
     TORCH_CHECK(output_lists.size() == 1, "[muster] all_gather takes one list of outputs");
     check_count(output_lists[0], size_, "all_gather");
@@ -180,6 +235,34 @@ Backend::Result Backend::allgather(std::vector<Tensors> &output_lists, Tensors &
     auto counts = counts_of(outs);
     return run(std::move(call), [&](mst_call &made) {
         made.counts = different(counts);
+        return mst_all_gather_with(to.data(), flat.data_ptr(), count_of(flat), dtype_of(flat), &made);
+    });
+}
+
+/* Several inputs of each rank. Each list of outputs gets those of all ranks. */
+Backend::Result Backend::allgather_several(std::vector<Tensors> &output_lists, Tensors &input_list,
+                                           const c10d::AllgatherOptions &options) {
+    check_alike(input_list, "all_gather");
+    TORCH_CHECK(output_lists.size() == input_list.size(),
+                "[muster] all_gather takes one list of outputs for each input");
+    auto call = describe("all_gather", OpType::ALLGATHER, options.asyncOp, options.timeout, &input_list);
+    at::AutoDispatchBelowADInplaceOrView no_autograd;
+    int n = size_ * static_cast<int>(input_list.size());
+    auto flat = input(at::stack(input_list), &call.operation);
+    auto whole = buffer_like(input_list[0], {n, input_list[0].numel()}, &call.operation);
+    for (auto &list : output_lists) {
+        check_count(list, n, "all_gather");
+        check_types(list, flat, "all_gather");
+        for (int i = 0; i < n; i++) {
+            auto &to = list[static_cast<size_t>(i)];
+            check_blocks(to, input_list[0], 1, "all_gather");
+            call.operation.copies.emplace_back(to, whole[i].view(to.sizes()));
+        }
+        call.operation.results.insert(call.operation.results.end(), list.begin(), list.end());
+    }
+    std::vector<void *> to;
+    for (int r = 0; r < size_; r++) to.push_back(whole[r * n / size_].data_ptr());
+    return run(std::move(call), [&](mst_call &made) {
         return mst_all_gather_with(to.data(), flat.data_ptr(), count_of(flat), dtype_of(flat), &made);
     });
 }

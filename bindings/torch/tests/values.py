@@ -205,6 +205,48 @@ class Ranks:
             for i, (part, dtype) in enumerate(zip(parts, dtypes)):
                 self.equal(part, self.reduced("SUM", self.all((4, 5 + i), dtype, self.rank)), "reduce_scatter", i)
 
+    def lists(self):
+        """Several tensors of each rank, which count as those of several ranks; PyTorch's functions pass one."""
+        group, n = dist.group.WORLD, 3
+
+        def mine(dtype):
+            return [list(layouts(values(self.rank, (4, 5), dtype, i)))[i] for i in range(n)]
+
+        for dtype in (torch.float32, torch.int64):
+            everything = [self.all((4, 5), dtype, i)[r] for r in range(self.size) for i in range(n)]
+            for name in OPS:
+                options, tensors, wanted = dist.AllreduceOptions(), mine(dtype), self.reduced(name, everything)
+                options.reduceOp = getattr(dist.ReduceOp, name)
+                group.allreduce(tensors, options).wait()
+                for tensor in tensors:
+                    self.equal(tensor, wanted, "all_reduce", name, dtype)
+                options, tensors = dist.ReduceOptions(), mine(dtype)
+                options.reduceOp, options.rootRank, options.rootTensor = getattr(dist.ReduceOp, name), self.size - 1, 1
+                group.reduce(tensors, options).wait()
+                if self.rank == self.size - 1:
+                    self.equal(tensors[1], wanted, "reduce", name, dtype)
+            for i in range(n):
+                options, tensors = dist.BroadcastOptions(), mine(dtype)
+                options.rootTensor = i
+                group.broadcast(tensors, options).wait()
+                for tensor in tensors:
+                    self.equal(tensor, values(0, (4, 5), dtype, i), "broadcast", dtype)
+            outs = [[torch.zeros((4, 5), dtype=dtype) for _ in everything] for _ in range(n)]
+            group.allgather(outs, mine(dtype)).wait()
+            for out in outs:
+                for got, wanted in zip(out, everything):
+                    self.equal(got, wanted, "all_gather", dtype)
+
+    def merged(self):
+        """A group that is made by ranks that know only a store."""
+        store = dist.PrefixStore("merged", dist.distributed_c10d._get_default_store())
+        group = dist.group.WORLD.merge_remote_group(store, self.size, timedelta(seconds=60), "merged")
+        tensor = torch.tensor([self.rank + 1.0])
+        group.allreduce([tensor]).wait()
+        assert tensor.item() == self.size * (self.size + 1) // 2 and group.size() == self.size, tensor
+        group._enable_collectives_timing()
+        group.shutdown()
+
     def messages(self):
         to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         for dtype, shape, tensor, _ in self.each(MOVED):
