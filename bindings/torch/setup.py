@@ -16,7 +16,7 @@ def find_torch():
         command = [sys.executable, "-c", "import torch, sys; print(*sys.path, sep='\\n')"]
         found = subprocess.run(command, env=outer, cwd=os.sep, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if found.returncode:
-            sys.exit("muster_torch is built against the installed torch, and there is none: install torch first. Tools other than pip may need --no-build-isolation.")
+            sys.exit("muster_torch is built against the installed torch: install torch first. Tools other than pip may need --no-build-isolation.")
         sys.path += [folder for folder in found.stdout.splitlines() if folder and folder not in sys.path]
 
 
