@@ -41,8 +41,9 @@ struct msi_rendezvous_side {
     char pad[128 - 72];
 };
 
-_Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
-               "processes share these: without a lock");
+_Static_assert(sizeof(_Atomic uint32_t) == 4 && ATOMIC_INT_LOCK_FREE == 2,
+               "processes share these: 32 bits without a lock");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share these: 64 bits without a lock");
 _Static_assert(sizeof(struct msi_rendezvous_side) == 128, "a side has its own cache lines");
 
 /* Private state of a side. The creator sets own and other; the rest starts as zeros. Must not move. */
