@@ -32,11 +32,24 @@ static bool cma_wanted(struct msi_rendezvous *rendezvous, int class) {
     return rendezvous->undecided[class]++ / MSI_COPY_TRIALS % 2 == 0;
 }
 
+/* Has the link carried a part of this block lately? Notes that it does now. */
+static bool was_sent(struct msi_rendezvous *rendezvous, uint64_t number) {
+    uint64_t *set = rendezvous->sent[number % MSI_SENT_SETS];
+    bool known = set[0] == number || set[1] == number;
+    if (set[0] != number) {
+        set[1] = set[0];
+        set[0] = number;
+    }
+    return known;
+}
+
 bool msi_rendezvous_wanted(struct msi_rendezvous *rendezvous, const struct msi_transfer *send,
                            struct msi_rendezvous_offer *offer) {
     if (send->done || send->len < MSI_RENDEZVOUS_FROM) return false;
+    struct msi_arena_ref where = {0};
+    if (!rendezvous->unmapped) where = msi_arena_find(send->data, send->len);
     *offer = (struct msi_rendezvous_offer){.from = (uintptr_t)send->data, .bytes = send->len};
-    if (!rendezvous->unmapped) offer->where = msi_arena_find(send->data, send->len);
+    if (where.number && was_sent(rendezvous, where.number)) offer->where = where;
     return offer->where.number || cma_wanted(rendezvous, msi_copy_class(send->len));
 }
 

@@ -6,8 +6,9 @@
  * reuse the buffer, and the receiver discards what it has read.
  *
  * The receiver maps a buffer of mst_alloc (maps.h), which is one copy without a system call. If it cannot, it
- * refuses the offer, and the sender offers no more such buffers on this link. Others it reads by CMA (cma.h),
- * if that is possible and faster than the ring:
+ * refuses the offer, and the sender offers no more such buffers on this link. Mapping takes longer than most
+ * messages: a block is offered if the link has carried a part of it lately, and may do so again. Other buffers
+ * are read by CMA (cma.h), if that is possible and faster than the ring:
  *
  * Each side checks once whether it can read the peer's memory, with a random token at an address that the
  * peer publishes. The receiver measures for which sizes this is faster and publishes the result. Until then
@@ -23,7 +24,10 @@
 
 #include <stdatomic.h>
 
-enum { MSI_RENDEZVOUS_FROM = 16 << 10 }; /* bytes; smaller sends never use a rendezvous */
+enum {
+    MSI_RENDEZVOUS_FROM = 16 << 10, /* bytes; smaller sends never use a rendezvous */
+    MSI_SENT_SETS = 64,             /* as maps.c, so that the receiver still has what it has mapped */
+};
 
 /* The content of a rendezvous cell. */
 struct msi_rendezvous_offer {
@@ -54,6 +58,8 @@ struct msi_rendezvous {
     uint64_t token;
     bool published, tried; /* the own token; to read the peer's token */
     bool unmapped;         /* the peer has refused an offer */
+    /* Numbers of blocks of mst_alloc, in sets by number. In a set the last one sent comes first. */
+    uint64_t sent[MSI_SENT_SETS][2];
     struct msi_copy_trials trials;
     bool by_nt;    /* the current large receive copies from cells with non-temporal stores */
     int64_t begun; /* when its first byte came, if it is measured */
