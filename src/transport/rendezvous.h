@@ -5,10 +5,10 @@
  * memory and empties the cell, which completes the send. If the sender closes its link before that, it may
  * reuse the buffer, and the receiver discards what it has read.
  *
- * The receiver maps a buffer of mst_alloc (maps.h), which is one copy without a system call. If it cannot, it
- * refuses the offer, and the sender offers no more such buffers on this link. Mapping takes longer than most
- * messages: a block is offered if the link has carried a part of it lately, and may do so again. Other buffers
- * are read by CMA (cma.h), if that is possible and faster than the ring:
+ * The receiver maps a buffer of mst_alloc (maps.h), which is one copy without a system call. If it cannot,
+ * it refuses the offer, and the sender offers no more such buffers on this link. Mapping takes longer than
+ * most messages: a block is offered if the link has carried a part of it lately, and may do so again. Other
+ * buffers are read by CMA (cma.h), if that is possible and faster than the ring:
  *
  * Each side checks once whether it can read the peer's memory, with a random token at an address that the
  * peer publishes. The receiver measures for which sizes this is faster and publishes the result. Until then
