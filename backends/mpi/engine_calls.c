@@ -135,8 +135,8 @@ static int all_to_all_uneven(mst_backend_engine *e, struct msm_request *f) {
 static int all_to_all(mst_backend_engine *e, struct msm_request *f) {
     mst_backend_op *op = f->op;
     if (op->in_counts || op->out_counts) return all_to_all_uneven(e, f);
-    return EITHER(f, MPI_Alltoall, MPI_Ialltoall, msm_in(op->in, op->in == op->out), f->count, f->type,
-                  op->out, f->count, f->type, e->comm);
+    return EITHER(f, MPI_Alltoall, MPI_Ialltoall, op->in, f->count, f->type, op->out, f->count, f->type,
+                  e->comm);
 }
 
 static int gather(mst_backend_engine *e, struct msm_request *f) {

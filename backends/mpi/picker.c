@@ -37,10 +37,9 @@
 /* engine_types.c explains which reductions are missing. */
 static const mst_backend_capability capabilities[] = {
     {.kinds = BIT(BARRIER)},
-    {.kinds = BIT(BROADCAST) | BIT(ALL_GATHER) | BIT(ALL_TO_ALL) | BIT(GATHER) | BIT(SCATTER),
-     .forms = MST_FORM_IN_PLACE},
+    {.kinds = BIT(BROADCAST) | BIT(ALL_GATHER) | BIT(GATHER) | BIT(SCATTER), .forms = MST_FORM_IN_PLACE},
     {.kinds = BIT(ALL_GATHER), .forms = MST_FORM_UNEVEN | MST_FORM_IN_PLACE},
-    /* In place, MPI requires the same counts in both directions. */
+    /* In place, MPI requires that all ranks are, and the same counts in both directions. */
     {.kinds = BIT(ALL_TO_ALL), .forms = MST_FORM_UNEVEN},
     {.kinds = REDUCTIONS, .dtypes = FLOATS, .ops = ARITHMETIC, .forms = MST_FORM_IN_PLACE},
     {.kinds = REDUCTIONS, .dtypes = COMPLEX, .ops = COMPLEX_OPS, .forms = MST_FORM_IN_PLACE},
