@@ -54,10 +54,19 @@ static void tell(struct msi_world *world, int cause, bool waits, const struct ms
     pthread_mutex_unlock(&world->cause_lock);
 }
 
+/* A custom store does not report that a rank has died: this rank does not wait for that one at its end. */
+static void note_failed(struct msi_world *world, int rank) {
+    if (rank < 0 || rank >= world->size || !msi_store_is_custom(msi_store_base(world->store))) return;
+    pthread_mutex_lock(&world->lock);
+    world->lost_ranks[rank].failed = true;
+    pthread_mutex_unlock(&world->lock);
+}
+
 void msi_world_tell_cause(struct msi_world *world, mst_status status, const struct msi_wait *wait) {
     struct msi_saved_error error;
     if (status != MST_ERR_PEER_LOST && status != MST_ERR_STALLED) return;
     msi_error_save(&error, status);
+    if (status == MST_ERR_PEER_LOST) note_failed(world, error.culprit);
     tell(world, error.culprit, false, wait);
     msi_error_restore(&error);
 }
