@@ -196,9 +196,9 @@ class Process:
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
 
-    def finish(self):
+    def finish(self, deadline=DEADLINE):
         """Waits for the end: exit status and the rest of its output."""
-        out, _ = self.process.communicate(timeout=DEADLINE)
+        out, _ = self.process.communicate(timeout=deadline)
         return self.process.returncode, (self.pending[self.process.stdout] + out).decode(errors="replace")
 
 

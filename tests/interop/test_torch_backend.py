@@ -10,7 +10,7 @@ import tempfile
 
 from harness import MUSTER, PROGRAMS, Process
 from torch_backends import BINDING, TORCHES, BackendRanksTest, run
-from torch_support import BUILD, environment
+from torch_support import BUILD, PATIENCE, environment
 
 PARTS = (
     "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "lists", "merged",
@@ -48,7 +48,7 @@ class BackendTest(BackendRanksTest):
     def build_output(self, torch, *command, **env):
         """What a command writes in the folder of setup.py; the library is built."""
         env = {**environment(), "MUSTER_ARCHIVE": str(BUILD.resolve() / "lib/libmuster.a"), **env}
-        status, out = Process(self.popen(torch.python, "-B", *command, cwd=BINDING, env=env)).finish()
+        status, out = Process(self.popen(torch.python, "-B", *command, cwd=BINDING, env=env)).finish(PATIENCE)
         self.assertEqual(status, 0, out)
         return out.splitlines()[-1]
 
@@ -80,7 +80,7 @@ class BackendTest(BackendRanksTest):
             holder.close()
         self.reserved.clear()
         env = {**environment(), "PYTHONPATH": str(self.packages[torch])}
-        status, out = Process(self.popen(*command, env=env)).finish()
+        status, out = Process(self.popen(*command, env=env)).finish(PATIENCE)
         self.assertEqual((status, out.count("right")), (0, 4), out)
 
     def test_imports(self):
@@ -98,7 +98,7 @@ class BackendTest(BackendRanksTest):
                 if first == "import torch" and torch.numbers >= (2, 15):
                     continue  # loads the entry point with the first process group
                 with self.subTest(torch=torch.version, first=first):
-                    status, out = Process(self.popen(torch.python, "-B", "-c", f"{first}; {shown}", env=env)).finish()
+                    status, out = Process(self.popen(torch.python, "-B", "-c", f"{first}; {shown}", env=env)).finish(PATIENCE)
                     self.assertEqual((status, out), (0, "muster\n"))
 
     def test_launchers(self):

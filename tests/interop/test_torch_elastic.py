@@ -6,7 +6,7 @@ import subprocess
 
 from harness import MUSTER, Process
 from torch_backends import BINDING, TORCHES, BackendRanksTest, run
-from torch_support import environment
+from torch_support import PATIENCE, environment
 
 
 class ElasticTest(BackendRanksTest):
@@ -16,7 +16,7 @@ class ElasticTest(BackendRanksTest):
         os.mkdir(folder)
         env = {**environment(), "PYTHONPATH": str(self.packages[torch]), "BACKEND": backend}
         script = [BINDING / "tests/elastic.py", folder, *victim]
-        status, out = Process(self.popen(*launcher, *script, stderr=subprocess.STDOUT, env=env)).finish()
+        status, out = Process(self.popen(*launcher, *script, stderr=subprocess.STDOUT, env=env)).finish(PATIENCE)
         self.assertEqual(status, 0, out)
         return out
 

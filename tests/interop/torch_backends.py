@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from harness import PROGRAMS, Process, RanksTest
-from torch_support import BUILD, SOURCE, environment, find_torches
+from torch_support import BUILD, PATIENCE, SOURCE, environment, find_torches
 
 OLDEST = (2, 11)
 BINDING = SOURCE / "bindings/torch"
@@ -57,7 +57,7 @@ class BackendRanksTest(RanksTest):
             )
             for rank in range(n)
         ]  # fmt: skip
-        return [Process(process).finish() for process in processes]
+        return [Process(process).finish(PATIENCE) for process in processes]
 
 
 def run():

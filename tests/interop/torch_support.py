@@ -21,7 +21,7 @@ STORE_CLIENT = BUILD / "bin/tests/store_client"
 TORCH_CLIENT = HERE / "torch_client.py"
 PORT_TAKEN = 98  # exit code of store_client and torch_client
 PR_SET_PDEATHSIG = 1
-PATIENCE = 90  # seconds that a process may take; all of them end by themselves well before
+PATIENCE = 180  # seconds that a process may take, on slow machines too: importing torch takes seconds
 LAUNCH_VARIABLES = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 

@@ -6,7 +6,7 @@ import subprocess
 from harness import SLOWER, Process
 from test_netns import PORT, NetnsTest
 from torch_backends import BINDING, TORCHES, build, run
-from torch_support import environment
+from torch_support import PATIENCE, environment
 
 VALUES = ("all_reduce", "broadcast", "reduce_scatter", "all_to_all", "coalesced", "messages", "tags", "groups", "objects", "barriers")
 PIPELINES = ("blocking", "pair_groups")
@@ -34,7 +34,7 @@ class TorchNet(NetnsTest):
             )
             for rank, space in enumerate(spaces)
         ]  # fmt: skip
-        return [Process(process).finish() for process in processes]
+        return [Process(process).finish(PATIENCE) for process in processes]
 
     def test_values(self):
         for torch in TORCHES:

@@ -18,6 +18,7 @@ import unittest
 CHANGED = ("torch.testing._internal.common_distributed", "torch.testing._internal.distributed.distributed_test")
 # Not a matter of the backend: PyTorch's C++ calls every backend that is not its own "custom".
 KNOWN = {"test_ddp_logging_data_cpu": "DDP's log has 'custom' as the name of every plug-in"}
+REFUSED = "monitored_barrier is only implemented for GLOO backend"  # what torch 2.11 says to every other backend
 
 
 class Loader(importlib.machinery.SourceFileLoader):
@@ -74,7 +75,7 @@ def main():
         Suite(name).run(result)
         bad = result.failures + result.errors
         results[name] = "failed" if bad else "skipped" if result.skipped else "passed"
-        if bad and OPTIONS.backend == "muster" and name in KNOWN:
+        if bad and OPTIONS.backend == "muster" and (name in KNOWN or all(REFUSED in text for _, text in bad)):
             results[name] = "known"
         if results[name] != "skipped":
             print(f"{results[name]:8}{time.monotonic() - begin:6.1f} s  {name}", flush=True)
@@ -85,6 +86,8 @@ def main():
     if OPTIONS.json:
         with open(OPTIONS.json, "w") as file:
             json.dump(results, file, indent=1)
+    if counts["passed"] == 0:
+        sys.exit("no test has run: with GPUs, torch skips all tests unless each rank has one; set CUDA_VISIBLE_DEVICES= to test the CPU")
     sys.exit(counts["failed"] > 0)
 
 
