@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Loads the secret; without one, why says why. */
 static mst_status load(struct msi_auth *auth, bool make) {
@@ -21,6 +23,21 @@ static mst_status load(struct msi_auth *auth, bool make) {
     }
     auth->loaded = true;
     return st;
+}
+
+/* Refuses a private key that other users can read. A file of root may be shared with a group of this user. */
+static mst_status check_private_key(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) return MST_OK; /* the module says that it cannot be read */
+    bool of_root = info.st_uid == 0 && geteuid() != 0;
+    const char *wrong = NULL;
+    if (!of_root && info.st_uid != geteuid())
+        wrong = "belongs to another user";
+    else if (info.st_mode & (of_root ? 0027 : 0077))
+        wrong = "can be accessed by other users";
+    if (!wrong) return MST_OK;
+    return msi_fail(MST_ERR_CONFIG, "give the file to the user of the job, with mode 0600",
+                    "the private key %s (MUSTER_TLS_KEY) %s", path, wrong);
 }
 
 static mst_status open_tls(struct msi_auth *auth, const struct msi_settings *settings) {
@@ -35,7 +52,8 @@ static mst_status open_tls(struct msi_auth *auth, const struct msi_settings *set
         return msi_fail(MST_ERR_CONFIG, "set all three, or none to use the secret",
                         "of MUSTER_TLS_CERT, MUSTER_TLS_KEY and MUSTER_TLS_CA %d %s set", files,
                         files == 1 ? "is" : "are");
-    mst_status st = msi_tls_load(settings->backend_path, &auth->tls);
+    mst_status st = files ? check_private_key(config.key) : MST_OK;
+    if (st == MST_OK) st = msi_tls_load(settings->backend_path, &auth->tls);
     if (st != MST_OK) return st;
     auth->tls_context = auth->tls->open(&config, why);
     return auth->tls_context ? MST_OK

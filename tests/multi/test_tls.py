@@ -159,7 +159,10 @@ class Certificates(TlsTest):
 
     def test_files(self):
         """What is wrong with the settings of one process."""
+        shutil.copy(self.path("good.key"), self.path("open.key"))
+        os.chmod(self.path("open.key"), 0o640)
         cases = {
+            r"open.key \(MUSTER_TLS_KEY\) can be accessed by other users": {**self.good, "MUSTER_TLS_KEY": self.path("open.key")},
             "MUSTER_TLS_CERT cannot be used": {**self.good, "MUSTER_TLS_CERT": "/no/such/file"},
             "MUSTER_TLS_KEY cannot be used": {**self.good, "MUSTER_TLS_KEY": self.path("ca.key")},
             "MUSTER_TLS_CA cannot be used": {**self.good, "MUSTER_TLS_CA": "/dev/null"},
