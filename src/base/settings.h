@@ -31,7 +31,7 @@
       "never; 1: where that is measured to be faster; 2: wherever it is permitted.")                         \
     X(nt_stores, "MUSTER_NT_STORES", NUMBER, "1", 0, 2,                                                      \
       "Do ranks write large blocks past their caches (non-temporal stores of x86-64)? 0: never; 1: where "   \
-      "that is measured to be faster; 2: always.")                                                           \
+      "that is measured to be faster; 2: always, except in reductions and in groups of more than 64 ranks.") \
     X(shm_bytes, "MUSTER_SHM_BYTES", SIZE, "8M", 2097152, 1099511627776,                                     \
       "Shared memory that a rank holds for the data of all its groups and messages on its host, in bytes, "  \
       "as far as calls under way allow.")                                                                    \
