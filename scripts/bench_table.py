@@ -57,7 +57,7 @@ def processor():
 
 
 def machine_name():
-    return f"{len(os.sched_getaffinity(0))} cores of a {processor()} ({platform.machine()})"
+    return f"{len(os.sched_getaffinity(0))} cores, {processor()} ({platform.machine()})"
 
 
 def version_of_backends(backends):

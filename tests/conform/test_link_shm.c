@@ -1,6 +1,6 @@
 /*
- * test_link_shm.c - what only the shared memory link does: it wakes the other side, uses few cells, and finds out
- * how large messages are copied fastest.
+ * test_link_shm.c - what only the shared memory link does: it wakes the other side, uses few cells, and finds
+ * out how large messages are copied fastest.
  */
 #include "link_kit.h"
 
