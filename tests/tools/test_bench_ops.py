@@ -498,7 +498,7 @@ class Others(Bench):
         words = [text.text for text in root.iter(space + "text")]
         for word in ("all_reduce", "send_recv", "muster", "Open MPI", "MPICH", "Gloo", "1 µs", "4 B", "1 KiB"):
             self.assertIn(word, words)
-        self.assertRegex(" ".join(words), r"2 ranks on one host, f32.* cores of a .*muster \d.*; a <test>")
+        self.assertRegex(" ".join(words), r"2 ranks on one host, f32.* cores, .*muster \d.*; a <test>")
         rc = subprocess.run([sys.executable, CHART, picture, figures, "scatter"], capture_output=True, timeout=60, check=False)
         self.assertIn(b"no results of these operations", rc.stderr)
 
@@ -518,7 +518,7 @@ class Others(Bench):
             with open(document, encoding="utf-8") as file:
                 texts.append(file.read())
         self.assertEqual(*texts)
-        self.assertRegex(texts[0], r"(?s)\Abefore\n.*cores of a .*after\n\Z")
+        self.assertRegex(texts[0], r"(?s)\Abefore\n.*cores, .*after\n\Z")
         self.assertIn("| 4 B | 0.25, 2.00× |", texts[0])
         self.assertIn("| geometric mean, worst | gloo | openmpi | mpich | faster MPI | fastest MPI, tuned |", texts[0])
         self.assertIn("| all | 9.00×, 9.00× | 3.00×, 3.00× | 4.00×, 4.00× | 3.00×, 3.00× | 2.00×, 2.00× |", texts[0])
