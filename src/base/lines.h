@@ -2,8 +2,8 @@
  * lines.h - copies of small blocks to and from memory that another processor has in its cache.
  *
  * memcpy writes overlapping vectors, and not in the order of their addresses. Between processors, copies that
- * access each cache line once and in order take 10 to 30 % less time up to a few KiB. From some lines on, the
- * widest vectors that every processor with AVX has are worth a call.
+ * access each cache line once and in order take 10 to 30 % less time up to a few KiB. With 32-byte vectors
+ * (AVX) blocks of 2 and 4 KiB take another 20 to 30 % less.
  */
 #ifndef MSI_BASE_LINES_H
 #define MSI_BASE_LINES_H
