@@ -25,7 +25,8 @@ static mst_status load(struct msi_auth *auth, bool make) {
     return st;
 }
 
-/* Refuses a private key that other users can read. A file of root may be shared with a group of this user. */
+/* Refuses a private key that other users can access. Its owner is this user, or root, whose file a group may
+ * read. */
 static mst_status check_private_key(const char *path) {
     struct stat info;
     if (stat(path, &info) != 0) return MST_OK; /* the module says that it cannot be read */

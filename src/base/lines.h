@@ -14,11 +14,11 @@
 
 enum {
     MSI_CACHE_LINE = 64,
-    MSI_LINES_CALL = 256,    /* bytes that are worth the call of msi_copy_whole_lines */
+    MSI_LINES_CALL = 256,    /* from so many bytes on, a call of msi_copy_whole_lines pays */
     MSI_LINES_MOST = 4 << 10 /* bytes; memcpy copies longer blocks */
 };
 
-/* Copies n bytes, a multiple of MSI_CACHE_LINE, with vectors that the compiler may use everywhere. */
+/* Copies n bytes, a multiple of MSI_CACHE_LINE, with the vectors of the baseline instruction set. */
 static inline void msi_copy_each_line(char *to, const char *from, size_t n) {
     for (size_t at = 0; at < n; at += MSI_CACHE_LINE) memcpy(to + at, from + at, MSI_CACHE_LINE);
 }

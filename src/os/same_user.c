@@ -2,8 +2,8 @@
  * same_user.c - does the other end of a connection run as this user? A Unix socket has the answer
  * (SO_PEERCRED). For TCP, sock_diag(7) gives the owner of the other end's socket within microseconds. The
  * tables of /proc/net take milliseconds to read on machines with much memory. They are read only on a kernel
- * without sock_diag, and only if the other end has an address of this machine: otherwise strangers could make
- * a server read them.
+ * without sock_diag, and only if the other end has an address of this machine, so that clients on other hosts
+ * cannot make a server read them.
  *
  * A socket that no process has open, as before it is accepted and after it is closed, belongs to root and has
  * the inode 0. It does not count.

@@ -29,21 +29,28 @@ static void every_length_and_alignment(void **state) {
         }
 }
 
-static void longer_than_the_limit(void **state) {
+static void up_to_the_limit_and_longer(void **state) {
     static unsigned char from[3 * MSI_LINES_MOST], to[3 * MSI_LINES_MOST];
     (void)state;
     for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)(i * 31 + i / 256);
-    for (size_t n = MSI_LINES_MOST - 1; n <= MSI_LINES_MOST + 1; n++) {
-        msi_write_lines(to + 3, from + 1, n);
-        assert_memory_equal(to + 3, from + 1, n);
-        assert_int_equal(to[3 + n], 0);
+    for (size_t n = MOST; n <= MSI_LINES_MOST + 1; n++) {
+        for (int writes = 0; writes < 2; writes++) {
+            memset(to, 0, n + 4);
+            if (writes)
+                msi_write_lines(to + 3, from + 1, n);
+            else
+                msi_read_lines(to + 3, from + 1, n);
+            assert_memory_equal(to + 3, from + 1, n);
+            assert_int_equal(to[2], 0);
+            assert_int_equal(to[3 + n], 0);
+        }
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_and_alignment),
-        cmocka_unit_test(longer_than_the_limit),
+        cmocka_unit_test(up_to_the_limit_and_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
