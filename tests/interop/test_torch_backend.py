@@ -14,7 +14,7 @@ from torch_support import BUILD, PATIENCE, environment
 
 PARTS = (
     "all_reduce", "averages", "reduce", "broadcast", "all_gather", "gather_and_scatter", "reduce_scatter", "all_to_all", "coalesced", "lists", "merged",
-    "messages", "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "hooks", "profiled", "parameters", "barriers",
+    "messages", "lazy", "tags", "dropped", "sparse", "objects", "groups", "split", "memory", "works", "hooks", "profiled", "parameters", "barriers",
 )  # fmt: skip
 MESSAGES = ("messages", "tags", "dropped")  # need another rank
 

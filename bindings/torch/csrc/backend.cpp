@@ -287,6 +287,7 @@ Backend::Result Backend::message(const char *name, OpType type, Tensors &tensors
     Use use(state_->users);
     check_open(name);
     TORCH_CHECK(tensors.size() == 1, "[muster] ", name, " takes one tensor, not ", tensors.size());
+    TORCH_CHECK(tag >= 0, "[muster] ", name, ": Tag must be nonnegative, not ", tag);
     check_tensors(tensors, name);
     Operation operation;
     operation.device = place(tensors[0], true, name);

@@ -427,6 +427,7 @@ static std::vector<size_t> split_counts(const at::Tensor &tensor, const std::vec
     TORCH_CHECK(splits.size() == static_cast<size_t>(size), "[muster] all_to_all: there are ", splits.size(),
                 " splits, but ", size, " ranks");
     for (auto split : splits) {
+        TORCH_CHECK(split >= 0, "[muster] all_to_all: Split sizes must be non-negative, not ", split);
         total += split;
         counts.push_back(static_cast<size_t>(split * row));
     }

@@ -19,11 +19,16 @@ at::Tensor buffer_like(const at::Tensor &tensor, at::IntArrayRef shape, Operatio
     return at::empty(shape, options.device(at::kCPU).pinned_memory(true)); // copied without waiting
 }
 
+/* Are the values in memory, one after the other? A lazy conjugate or negative has other ones there. */
+static bool is_plain(const at::Tensor &tensor) {
+    return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
 static at::Tensor take_place(const at::Tensor &tensor, bool with_values, Operation *operation) {
     at::AutoDispatchBelowADInplaceOrView no_autograd;
     operation->tensors.push_back(tensor);
     bool usable = tensor.is_cpu() || !is_staged(tensor, operation);
-    if (usable && tensor.is_contiguous()) return tensor;
+    if (usable && is_plain(tensor)) return tensor;
     auto buffer = buffer_like(tensor, tensor.sizes(), operation);
     if (with_values) buffer.copy_(tensor, /*non_blocking=*/true); // OnDevice::take_inputs waits
     operation->tensors.push_back(buffer);

@@ -247,6 +247,29 @@ class Ranks:
         group._enable_collectives_timing()
         group.shutdown()
 
+    def lazy(self):
+        """Tensors whose values in memory are not negated or conjugated yet. PyTorch resolves those that are not in lists of lists."""
+        n, factor = self.size, self.rank + 1
+        for make, wanted in (
+            (lambda: torch._neg_view(torch.tensor([1.0, 2.0]) * factor), torch.tensor([-1.0, -2.0])),
+            (lambda: (torch.tensor([1 + 2j, 3j]) * factor).conj(), torch.tensor([1 - 2j, -3j])),
+        ):
+            out, total = torch.zeros_like(wanted), n * (n + 1) // 2
+            dist.reduce_scatter(out, [make() for _ in range(n)])
+            self.equal(out, wanted * total, "reduce_scatter", wanted.dtype)
+            if wanted.is_complex():
+                continue  # PyTorch itself refuses them in the other calls
+            dist.scatter(out, [make() for _ in range(n)] if self.rank == 0 else None)
+            self.equal(out, wanted, "scatter", wanted.dtype)
+            outs = [make() for _ in range(n)]
+            dist.all_gather(outs, wanted * factor)
+            for r, got in enumerate(outs):
+                self.equal(got, wanted * (r + 1), "all_gather", wanted.dtype)
+            outs = [make() for _ in range(n)] if self.rank == 0 else None
+            dist.gather(wanted * factor, outs)
+            for r, got in enumerate(outs or []):
+                self.equal(got, wanted * (r + 1), "gather", wanted.dtype)
+
     def messages(self):
         to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         for dtype, shape, tensor, _ in self.each(MOVED):
